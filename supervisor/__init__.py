@@ -12,14 +12,14 @@ The map; imports run downwards only, and contracts in ``pyproject.toml`` check t
     wire         formats that outlive a process, shared with ``trainers``; no dependencies
     trainers     the training process: Keras and TensorFlow live there, and only there
 
-Seven files to read first: this one; ``wire/directive`` (what an attempt is told);
-``core/lifecycle/table`` (the phases of a run; of a job: ``core/jobs/job_lifecycle``);
+Seven files to read first: this one; ``wire/messages/directive`` (what an attempt is told);
+``core/lifecycle/table`` (the phases of a run; of a job: ``core/jobs/managed/job_lifecycle``);
 ``runtime/supervisor`` (one run, driven by ``runtime/event_loop``);
 ``core/diagnosis/diagnose`` (from evidence to a cause); ``core/remediation/remedy_table``
 (from a cause to a remedy); ``trainers/fit/fit_run`` (one supervised ``fit``).
 
 From a line in a log to the restart: ``host/telemetry/log_follower`` reads it,
-``core/diagnosis/log_scanner`` finds its signature, ``runtime/evidence_collector`` adds
+``core/diagnosis/log_scanner`` finds its signature, ``runtime/attempts/evidence_collector`` adds
 what else is known, ``core/diagnosis/diagnose`` names the cause,
 ``core/remediation/policy`` chooses the remedy, ``core/lifecycle/exit_handling`` turns it
 into effects, and ``runtime/supervisor`` launches the next attempt.

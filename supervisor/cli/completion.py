@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from supervisor.cli.daemon_client import answering, directory_of
+from supervisor.cli.sources.daemon_client import answering, directory_of
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger

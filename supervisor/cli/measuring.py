@@ -17,7 +17,7 @@ from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import parse_size
 from supervisor.core.text.visible import visible
 from supervisor.host.memory.main_memory import capacity
-from supervisor.runtime.certification import forget
+from supervisor.runtime.measuring.certification import forget
 from supervisor.wire.paths import AttemptPaths
 
 POOL_PART = 0.7

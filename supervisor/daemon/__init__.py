@@ -1,6 +1,6 @@
 """The daemon of a training box: many jobs of many users in one loop.
 
-``managed_job``    one job: its row, its life (``core.jobs.job_lifecycle``), its run
+``managed_job``    one job: its row, its life (``core.jobs.managed.job_lifecycle``), its run
 ``launcher_factory``   how and where the jobs of a user run: by systemd, or as our own children
 ``run_starter``   from a job to a driven run: begun, resumed, or found running
 ``scheduler``        all jobs of this machine: whose turn it is, what runs, what has ended

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
 from supervisor.core.jobs.config import UserLimits
-from supervisor.core.jobs.job_events import (
+from supervisor.core.jobs.managed.job_events import (
     ForgetRequested,
     RestartRequested,
     StartRequested,
     StopRequested,
     SubmitRequested,
 )
-from supervisor.core.jobs.job_phase import JobLifecycle
-from supervisor.core.jobs.run_summary import RunSummary
+from supervisor.core.jobs.managed.job_phase import JobLifecycle
 from supervisor.core.jobs.spec import Spec
 from supervisor.daemon.managed_job import (
     ForbiddenError,
@@ -38,8 +38,8 @@ from supervisor.host.ledger.ledger import (
     QuarantineRow,
 )
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.job_locator import JobFiles, job_files
-from supervisor.runtime.run_history import RunRecord, record_of, summaries
+from supervisor.runtime.recording.job_locator import JobFiles, job_files
+from supervisor.runtime.recording.run_history import RunRecord, record_of, summaries
 from supervisor.runtime.run_setup import ResumeOptions
 
 AS_BEFORE = ResumeOptions()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.config import Config, UserLimits
-from supervisor.core.jobs.scheduling import CpuSlots
+from supervisor.core.jobs.managed.scheduling import CpuSlots
 from supervisor.core.jobs.spec import NotifySpec
 from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon.api_service import ApiService
@@ -35,9 +35,9 @@ from supervisor.host.service.journal import Journal
 from supervisor.host.service.lock import acquire
 from supervisor.host.service.sd_notify import SdNotifier
 from supervisor.host.service.user_name import user_name
-from supervisor.runtime.disk_notifications import DiskNotifications
+from supervisor.runtime.alerts.disk_notifications import DiskNotifications
+from supervisor.runtime.alerts.run_notifications import NotificationSenders
 from supervisor.runtime.exporter_setup import observing
-from supervisor.runtime.run_notifications import NotificationSenders
 from supervisor.wire.paths import StatePaths
 
 CLOCK = Clock()

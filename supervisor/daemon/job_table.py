@@ -4,8 +4,8 @@ from collections import Counter
 
 from typing_extensions import override
 
-from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.managed.job_phase import JobPhase
 from supervisor.daemon.managed_job import ManagedJob
 
 

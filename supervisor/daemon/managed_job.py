@@ -6,9 +6,9 @@ from pathlib import Path
 
 from supervisor.core.gpu.assignment import named
 from supervisor.core.gpu.gpu_readings import Gpu
-from supervisor.core.jobs.job_phase import JobLifecycle, JobPhase
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.jobs.scheduling import WaitingJob
+from supervisor.core.jobs.managed.job_phase import JobLifecycle, JobPhase
+from supervisor.core.jobs.managed.scheduling import WaitingJob
 from supervisor.core.jobs.spec import Problem, Spec, SpecError
 from supervisor.host.ledger.job_book import JobRow
 from supervisor.host.ledger.ledger import RunRow

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.managed.job_phase import JobPhase
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.notifications import where_to_look
 from supervisor.core.text.log_level import JobNotifier
@@ -19,8 +19,11 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.disk_notifications import DiskNotifications
-from supervisor.runtime.run_notifications import NotificationSenders, RunNotifications
+from supervisor.runtime.alerts.disk_notifications import DiskNotifications
+from supervisor.runtime.alerts.run_notifications import (
+    NotificationSenders,
+    RunNotifications,
+)
 from supervisor.runtime.run_setup import (
     Begun,
     Job,
@@ -33,7 +36,7 @@ from supervisor.runtime.status_builder import paths_of
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.files import open_regular
 from supervisor.wire.paths import AttemptPaths, StatePaths
-from supervisor.wire.seal import script_hash
+from supervisor.wire.snapshots.seal import script_hash
 
 MAX_SCRIPT_BYTES = 16 * 1024 * 1024
 """A larger file is no script."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from supervisor.core.gpu.gpu_readings import Gpu
-from supervisor.core.jobs.job_events import (
+from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.managed.job_events import (
     Announce,
     Decline,
     EndRun,
@@ -24,12 +25,11 @@ from supervisor.core.jobs.job_events import (
     StartPostponed,
     TurnAwaited,
 )
-from supervisor.core.jobs.job_lifecycle import step
-from supervisor.core.jobs.job_phase import JobLifecycle, orphaned, recalled
-from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.jobs.queue_waits import QueueWaits
+from supervisor.core.jobs.managed.job_lifecycle import step
+from supervisor.core.jobs.managed.job_phase import JobLifecycle, orphaned, recalled
+from supervisor.core.jobs.managed.queue_waits import QueueWaits
+from supervisor.core.jobs.managed.scheduling import CpuSlots, assign, takes_another_turn
 from supervisor.core.jobs.resume_decision import StartRefusedError
-from supervisor.core.jobs.scheduling import CpuSlots, assign, takes_another_turn
 from supervisor.core.jobs.spec import SpecError, build_spec
 from supervisor.core.lifecycle.disk_alarm import DiskTrouble, DiskUse
 from supervisor.core.lifecycle.events import DrainRequested
@@ -42,7 +42,7 @@ from supervisor.daemon.run_starter import RunStarter
 from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import LedgerError, RunRow
-from supervisor.runtime.disk_notifications import TroubleAt
+from supervisor.runtime.alerts.disk_notifications import TroubleAt
 from supervisor.runtime.status_builder import stored_status
 from supervisor.runtime.supervisor import Supervisor
 

@@ -8,7 +8,7 @@ from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.host.launch.leftovers import GateState
-from supervisor.runtime.attempt_monitor import AttemptMonitor
+from supervisor.runtime.attempts.attempt_monitor import AttemptMonitor
 
 
 def gate(

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from supervisor import __version__
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.remote_tier import (
+from supervisor.core.jobs.remote.remote_tier import (
     Chain,
     Claim,
     RemoteName,
@@ -37,8 +37,8 @@ from supervisor.host.remote.snapshot_uploader import ABANDONED, UploadRequest
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import discard
 from supervisor.host.snapshots.snapshot_catalog import age, snapshot_directories
-from supervisor.runtime.directive_builder import memory_of
-from supervisor.runtime.remote_uploads import told_overrides
+from supervisor.runtime.attempts.directive_builder import memory_of
+from supervisor.runtime.attempts.remote_uploads import told_overrides
 from supervisor.runtime.run_setup import Begun, Job, ResumeOptions
 from supervisor.runtime.status_builder import paths_of
 from supervisor.wire.files import fsync_directory, read_json, write_json

@@ -38,16 +38,16 @@ from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
-from supervisor.runtime.directive_builder import (
+from supervisor.runtime.alerts.disk_notifications import DiskNotifications
+from supervisor.runtime.alerts.run_notifications import RunNotifications
+from supervisor.runtime.attempts.directive_builder import (
     NOTHING_PLANNED,
     PlannedEnds,
     log_cap_of,
     memory_of,
     tiers_of,
 )
-from supervisor.runtime.disk_notifications import DiskNotifications
-from supervisor.runtime.evidence_collector import gather
-from supervisor.runtime.run_notifications import RunNotifications
+from supervisor.runtime.attempts.evidence_collector import gather
 from supervisor.runtime.status_builder import keep_totals, paths_of
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import RunPaths, StatePaths

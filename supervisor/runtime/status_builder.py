@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.jobs.job_phase import never_begun, queued
+from supervisor.core.jobs.accounting.snapshot_stats import (
+    NO_SNAPSHOTS,
+    SnapshotStats,
+    of_earlier_boot,
+    snapshot_waits,
+    tier_statuses,
+    together,
+)
 from supervisor.core.jobs.job_status import (
     AdvisoryStatus,
     AllocatorStatus,
@@ -19,14 +26,7 @@ from supervisor.core.jobs.job_status import (
     SnapshotStatus,
     TierStatus,
 )
-from supervisor.core.jobs.snapshot_stats import (
-    NO_SNAPSHOTS,
-    SnapshotStats,
-    of_earlier_boot,
-    snapshot_waits,
-    tier_statuses,
-    together,
-)
+from supervisor.core.jobs.managed.job_phase import never_begun, queued
 from supervisor.core.jobs.unit_names import attempt_unit
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
@@ -46,9 +46,9 @@ from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
-from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 GONE = "its supervisor is gone; run the same command again to resume"
 ALONE = "its supervisor is gone, and training goes on; run the same command again once it has ended"

@@ -13,8 +13,8 @@ from functools import partial
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
+from supervisor.core.jobs.accounting.mtbf import mean_seconds_between_failures
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.jobs.mtbf import mean_seconds_between_failures
 from supervisor.core.jobs.resume_decision import goes_on_with_other_data
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.disk_alarm import DiskTrouble, DiskUse
@@ -53,27 +53,27 @@ from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.attempt_monitor import (
+from supervisor.runtime.alerts.disk_notifications import DiskNotifications, TroubleAt
+from supervisor.runtime.alerts.run_notifications import RunNotifications
+from supervisor.runtime.attempts.attempt_monitor import (
     CALM_SECONDS,
     SHOWN_SECONDS,
     TICK_SECONDS,
     AttemptMonitor,
 )
-from supervisor.runtime.directive_builder import (
+from supervisor.runtime.attempts.directive_builder import (
     NOTHING_PLANNED,
     PlannedEnds,
     incident_sentence,
     make_directive,
     memory_of,
 )
-from supervisor.runtime.disk_notifications import DiskNotifications, TroubleAt
+from supervisor.runtime.attempts.standby_attempt import Standby
 from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
-from supervisor.runtime.progress_recorder import ProgressRecorder
-from supervisor.runtime.run_notifications import RunNotifications
-from supervisor.runtime.run_recorder import RunRecorder
-from supervisor.runtime.standby_attempt import Standby
-from supervisor.wire.directive import Directive
+from supervisor.runtime.recording.progress_recorder import ProgressRecorder
+from supervisor.runtime.recording.run_recorder import RunRecorder
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.reasons import Changed
 

@@ -12,9 +12,9 @@ from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.log_parts import read_part
 from supervisor.wire.event_file import EventReader, Record, RecordKind
 from supervisor.wire.files import read_json
-from supervisor.wire.memory_answer import MemoryAnswer
+from supervisor.wire.messages.memory_answer import MemoryAnswer
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
 
 LOG_LINES = 60
 """The end of its log."""

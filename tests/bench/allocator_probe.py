@@ -32,7 +32,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from trainers.backends.tensorflow.allocator import allocator_probe as memory_probe
 from trainers.backends.tensorflow.allocator.native_ops import of_process
 from trainers.process.attempt_reporting import Attempt

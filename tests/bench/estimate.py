@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.memory.step_estimate import StepEstimate
-from supervisor.wire.estimate_records import ModelMemory, StepMemory
+from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL_MIB = 8192

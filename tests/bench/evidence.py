@@ -15,10 +15,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from tests.support.attempts import Attempts
 from trainers.backends.selected import backend
-from trainers.fit.step_figure_counter import StepFigureCounter
+from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.process.attempt_reporting import Attempt
 
 STEPS = 100_000

@@ -34,8 +34,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 
-from supervisor.wire.directive import Directive
-from supervisor.wire.manifest import FORMAT, Manifest
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.snapshots.manifest import FORMAT, Manifest
 from trainers.backends.tensorflow import tensor_values
 from trainers.fit import supervised
 from trainers.process.attempt_reporting import Attempt

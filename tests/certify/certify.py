@@ -21,11 +21,11 @@ from typing import Any
 from supervisor.core.advisories.advisory import Advisory
 from supervisor.core.advisories.rules import advise
 from supervisor.core.advisories.run_evidence import RunEvidence
-from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import EventReader, Record, RecordKind
 from supervisor.wire.files import write_json
+from supervisor.wire.messages.directive import EXIT_DRAINED
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.step_evidence import StepEvidence
+from supervisor.wire.records.step_evidence import StepEvidence
 from tests.certify import ledger, row_rules
 from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable

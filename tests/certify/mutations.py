@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
-from supervisor.wire.proof import Proof
+from supervisor.wire.messages.directive import EXIT_DRAINED
+from supervisor.wire.snapshots.proof import Proof
 from tests.support import zygote as zygotes
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.wire.event_file import Record, RecordKind
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 from tests.certify.table import Row
 
 

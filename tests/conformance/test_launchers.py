@@ -25,10 +25,10 @@ from supervisor.host.launch.launcher import (
     read_shimmed,
 )
 from supervisor.host.launch.systemd import SystemdLauncher
-from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import RunPaths
-from supervisor.wire.records import ExitRecord
+from supervisor.wire.records.end_records import ExitRecord
 from tests.support.directives import directive_of, spec_of
 
 PATIENCE = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.memory.step_estimate import StepEstimate
-from supervisor.wire.estimate_records import ModelMemory, StepMemory
+from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
 from tests.support.command import PATIENCE, Trainwarden
 from tests.support.unmeasurable import UNMEASURABLE, check_is_refused
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.wire.event_file import EventReader, RecordKind
-from supervisor.wire.manifest import DURABLE, MEMORY, TENSORS
 from supervisor.wire.paths import StatePaths
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY, TENSORS
 from tests.support.command import PATIENCE, Trainwarden
 
 SCRIPT = """

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from supervisor.wire.event_file import EventReader, RecordKind
-from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.paths import StatePaths
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from tests.support.boxes import BoxUnderTest, box_in, until
 from tests.support.command import PATIENCE, Trainwarden
 from tests.support.installation import Installation

@@ -49,7 +49,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         *PYTEST, "tests/e2e/test_run_training.py::test_out_of_memory_for_real",
     ),
     "allocator op": (
-        *PYTEST, "tests/unit/trainers/backends/test_allocator_probe.py",
+        *PYTEST, "tests/unit/trainers/backends/tensorflow/allocator/test_allocator_probe.py",
         "-k", "fragmentation_is_that_of_the_map",
     ),
 }  # fmt: skip

@@ -29,12 +29,12 @@ from boto3.s3.transfer import (  # pyright: ignore[reportMissingTypeStubs]  # ha
     TransferConfig,
 )
 
-from supervisor.core.jobs.remote_tier import Claim
+from supervisor.core.jobs.remote.remote_tier import Claim
 from supervisor.host.remote.remote_job import PART_BYTES, RemoteJob, Terms
 from supervisor.host.remote.remote_store import open_store
-from supervisor.wire.manifest import TENSORS
 from supervisor.wire.page import read_page
 from supervisor.wire.paths import RunPaths
+from supervisor.wire.snapshots.manifest import TENSORS
 from tests.slurm.slow_training import SCRIPT, STEPS
 from tests.support.command import COMMAND, PATIENCE
 from tests.support.remote_tiers import RUN_ID, TOKEN, write_snapshot

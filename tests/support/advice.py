@@ -3,8 +3,8 @@
 from supervisor.core.memory.alternatives import Alternative, AlternativeAxis, Numbers
 from supervisor.core.memory.best_combination import Compared
 from supervisor.core.memory.trial_results import NumbersFound, TrialOutcome, TrialResult
-from supervisor.runtime.alternative_trials import Advice, TrialQuestion
-from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
+from supervisor.runtime.measuring.alternative_trials import Advice, TrialQuestion
+from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
 
 LIMIT = 1000
 FIT = TrialFit(

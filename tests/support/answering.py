@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
+from supervisor.wire.messages.recovery_answer import RecoveryAnswer
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.recovery_answer import RecoveryAnswer
 
 POLL_SECONDS = 0.02
 Answer = Callable[[int, int], RecoveryAnswer | None]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventReader, Record
 from supervisor.wire.files import read_json, write_json
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
 from tests.support.zygote import Zygote
 
 LAUNCH = Path(__file__).parents[2] / "trainers" / "launch.py"

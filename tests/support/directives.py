@@ -6,8 +6,8 @@ from uuid import uuid4
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.host.ledger.ledger import RunRow
-from supervisor.runtime.directive_builder import make_directive
-from supervisor.wire.directive import Directive
+from supervisor.runtime.attempts.directive_builder import make_directive
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import RunPaths
 
 

@@ -9,7 +9,7 @@ from supervisor.core.diagnosis.evidence import Evidence, Refusal
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.log_scanner import LogFindings, scan
 from supervisor.wire.reasons import RefusalReason
-from supervisor.wire.records import CrashReport, ExitRecord
+from supervisor.wire.records.end_records import CrashReport, ExitRecord
 
 OOM = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 64B (rounded to 256)"
 HOLES = (

@@ -13,7 +13,7 @@ from supervisor.core.lifecycle.events import (
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.policy import Policy
-from supervisor.wire.records import CrashReport, ExitRecord
+from supervisor.wire.records.end_records import CrashReport, ExitRecord
 
 POLICY = Policy(
     run_id="r",

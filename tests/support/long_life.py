@@ -19,7 +19,7 @@ from supervisor.daemon.daemon import IDLE_SECONDS, Daemon
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.user_name import user_name
 from supervisor.runtime.run_setup import ResumeOptions
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 
 ENDLESS = "endless"

@@ -10,8 +10,11 @@ from pathlib import Path
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.jobs.accounting.progress_series import (
+    ProgressPoint,
+    ProgressSeries,
+)
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.progress_series import ProgressPoint, ProgressSeries
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.history import AttemptHistory
@@ -23,7 +26,7 @@ from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.files import write_json
 from supervisor.wire.page import PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
-from supervisor.wire.records import Shimmed
+from supervisor.wire.records.end_records import Shimmed
 
 HOSTILE = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
 TOKEN = "hunter2-of-ada"  # noqa: S105  # nobody's

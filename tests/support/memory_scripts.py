@@ -1,6 +1,6 @@
 """Scripts about memory, as people write them: under a limit on CPU tensors."""
 
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 HEAD = """
 import json, os, sys, time

@@ -10,7 +10,7 @@ from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
-from supervisor.runtime.evidence_collector import gather
+from supervisor.runtime.attempts.evidence_collector import gather
 from supervisor.wire.files import write_json
 from tests.support.attempts import Attempts, Outcome
 from tests.support.lives import exit_record

@@ -18,11 +18,11 @@ from supervisor.host.process.marker_scan import Carrier, MarkerScan
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.wire import event_file
-from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.page import PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import ExitRecord
+from supervisor.wire.records.end_records import ExitRecord
 
 STEPS = 7
 """What an attempt gets done before it ends."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from supervisor.core.jobs.config import build_config
 from supervisor.daemon.composition import composed
 from supervisor.host.service.user_name import user_name
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 
 

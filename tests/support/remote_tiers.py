@@ -3,15 +3,15 @@
 import os
 from pathlib import Path
 
-from supervisor.core.jobs.remote_tier import Claim
+from supervisor.core.jobs.remote.remote_tier import Claim
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.remote.remote_records import FORMAT as RECORDS
 from supervisor.host.remote.remote_records import ClaimRecord
 from supervisor.host.remote.snapshot_uploader import UploadRequest
 from supervisor.wire.files import write_json
-from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
 from supervisor.wire.paths import RunPaths
-from supervisor.wire.seal import hash_of, sealed
+from supervisor.wire.snapshots.manifest import FORMAT, MANIFEST, TENSORS, Manifest
+from supervisor.wire.snapshots.seal import hash_of, sealed
 
 RUN_ID = "5599fe7fa71649878701f9e51de39f44"
 TOKEN = "0123456789abcdef"  # noqa: S105  # of a claim

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from supervisor.wire.manifest import FORMAT
-from supervisor.wire.manifest import Manifest as TheManifest
+from supervisor.wire.snapshots.manifest import FORMAT
+from supervisor.wire.snapshots.manifest import Manifest as TheManifest
 from trainers.snapshots import durable_store, tensor_image
 from trainers.snapshots.durable_store import SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier

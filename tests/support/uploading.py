@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
-from supervisor.core.jobs.remote_tier import chains
+from supervisor.core.jobs.remote.remote_tier import chains
 from supervisor.host.remote.remote_job import RemoteJob
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.remote.remote_store import open_store

@@ -17,44 +17,44 @@ def is_pipeline(value: Any) -> bool:
     """Whether ``value`` is one."""
     if not hasattr(sys.modules.get("tensorflow"), "data"):
         return False
-    return bool(_of("pipelines").is_pipeline(value))
+    return bool(_of("data.pipelines").is_pipeline(value))
 
 
 def tensors_of(dataset: Any) -> list[Any]:
     """The tensors in memory that a pipeline's elements come from; none of what is none."""
     if not is_pipeline(dataset):
         return []
-    found: list[Any] = _of("pipelines").tensors_of(dataset)
+    found: list[Any] = _of("data.pipelines").tensors_of(dataset)
     return found
 
 
 def is_infinite(dataset: Any) -> bool:
     """Whether the pipeline ``dataset`` is known to have no end."""
-    return bool(_of("pipelines").is_infinite(dataset))
+    return bool(_of("data.pipelines").is_infinite(dataset))
 
 
 def why_not_exact(dataset: Any) -> str | None:
     """Why bits cannot be promised for a pipeline, in a sentence; None if they can."""
-    found: str | None = _of("pipelines").why_not_exact(dataset)
+    found: str | None = _of("data.pipelines").why_not_exact(dataset)
     return found
 
 
 def why_not_begun_anew(dataset: Any) -> str | None:
     """Why a pipeline that was iterated here does not yield the same again from its
     beginning, in half a sentence; None: it does."""
-    found: str | None = _of("pipelines").why_not_begun_anew(dataset)
+    found: str | None = _of("data.pipelines").why_not_begun_anew(dataset)
     return found
 
 
 def endless_shuffles(dataset: Any) -> list[Any]:
     """The shuffles of a pipeline that are repeated without end."""
-    found: list[Any] = _of("pipelines").endless_shuffles(dataset)
+    found: list[Any] = _of("data.pipelines").endless_shuffles(dataset)
     return found
 
 
 def in_order(dataset: Any) -> Any:
     """``dataset``, its elements in order where it is a pipeline."""
-    return _of("pipelines").in_order(dataset) if is_pipeline(dataset) else dataset
+    return _of("data.pipelines").in_order(dataset) if is_pipeline(dataset) else dataset
 
 
 def iterate(dataset: Any, strategy: Any | None, *, drawn: int = 0) -> Any:
@@ -62,54 +62,54 @@ def iterate(dataset: Any, strategy: Any | None, *, drawn: int = 0) -> Any:
     its own, from the beginning."""
     if not is_pipeline(dataset):
         return iter(dataset)
-    return _of("pipelines").iterate(dataset, strategy, drawn=drawn)
+    return _of("data.pipelines").iterate(dataset, strategy, drawn=drawn)
 
 
 def blank(element_spec: Any, strategy: Any | None) -> Any:
     """A pipeline of one batch of zeros."""
-    return _of("pipelines").blank(element_spec, strategy)
+    return _of("data.pipelines").blank(element_spec, strategy)
 
 
 def glance(dataset: Any) -> None:
     """Draw one batch of a pipeline; nothing where it is none."""
     if is_pipeline(dataset):
-        _of("pipelines").glance(dataset)
+        _of("data.pipelines").glance(dataset)
 
 
 def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
     """Put the shuffles of ``dataset`` where they are after it was iterated, as
     ``pipelines.replay``; nothing where it is no pipeline."""
     if is_pipeline(dataset):
-        _of("pipelines").replay(dataset, made=made, used=used, drawn=drawn)
+        _of("data.pipelines").replay(dataset, made=made, used=used, drawn=drawn)
 
 
 def a_batch(dataset: Any) -> Any | None:
     """The first batch of a pipeline; None where taking it would change its order."""
-    return _of("pipelines").a_batch(dataset)
+    return _of("data.pipelines").a_batch(dataset)
 
 
 def batch_of(dataset: Any) -> int | None:
     """Samples in a whole batch of a pipeline; None where nobody knows beforehand."""
-    found: int | None = _of("batch_sizes").batch_of(dataset)
+    found: int | None = _of("data.batch_sizes").batch_of(dataset)
     return found
 
 
 def samples_of(dataset: Any) -> int | None:
     """Samples in one pass of a pipeline; None where unknown."""
-    found: int | None = _of("batch_sizes").samples_of(dataset)
+    found: int | None = _of("data.batch_sizes").samples_of(dataset)
     return found
 
 
 def telling(dataset: Any, tell: Callable[[int], None]) -> Any:
     """A pipeline whose batches call ``tell`` with their size as they are drawn."""
-    return _of("batch_sizes").telling(dataset, tell)
+    return _of("data.batch_sizes").telling(dataset, tell)
 
 
 def eager_state() -> Any | None:
     """The state of TensorFlow's eager operation seeds, where it is there and has any."""
     if not hasattr(sys.modules.get("tensorflow"), "data"):
         return None
-    generator = _of("random_state").eager_random()
+    generator = _of("randomness.random_state").eager_random()
     return None if generator is None else generator.getstate()
 
 
@@ -119,7 +119,7 @@ def put_eager_state_back(state: Any) -> bool:
         return True
     if not hasattr(sys.modules.get("tensorflow"), "data"):
         return False
-    generator = _of("random_state").eager_random()
+    generator = _of("randomness.random_state").eager_random()
     if generator is not None:
         generator.setstate(state)
     return generator is not None

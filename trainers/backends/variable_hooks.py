@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 from trainers.process import allocation_subject
 from trainers.process.hooks import import_hooks
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from trainers.backends import keras_compat
-from trainers.backends.tensorflow import data_compat
+from trainers.backends.tensorflow.data import data_compat
 from trainers.data import data_fingerprint, sample_order
 from trainers.data.data_source import DataSource
 

@@ -7,9 +7,9 @@ there.
 import time
 from typing import Any
 
-from supervisor.wire.estimate_records import StepMemory
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.records.estimate_records import StepMemory
 from trainers.backends.selected import backend
 from trainers.backends.trial_support import StepTrial, TrialPlan
 from trainers.estimate import model_memory, seen_data, trial_sizes

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from supervisor.wire.estimate_records import ModelMemory
+from supervisor.wire.records.estimate_records import ModelMemory
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
 from trainers.estimate.seen_data import SeenData

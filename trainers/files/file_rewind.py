@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import CUT, AttemptPaths
 from trainers.files import kept_bytes, open_handles
 from trainers.files.file_end import FileEnd

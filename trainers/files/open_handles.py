@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import MARKER
+from supervisor.wire.messages.directive import MARKER
 
 BUFFERED = frozenset({io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom})
 _SELF = Path("/proc/self")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from trainers.files import file_end, file_journal, open_handles
 from trainers.files.file_end import SMALL_BYTES, FileEnd, tail_of
 from trainers.files.file_journal import Entry, FileJournal, KnownFile

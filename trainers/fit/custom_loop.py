@@ -9,15 +9,15 @@ from typing_extensions import override
 
 from supervisor.wire.reasons import RefusalReason
 from trainers.backends.selected import backend
-from trainers.backends.tensorflow import batch_sizes, pipelines
+from trainers.backends.tensorflow.data import batch_sizes, pipelines
 from trainers.data import (
     data_fingerprint,
     data_source,
     shared_data,
 )
-from trainers.fit import fit_snapshot, snapshot_match
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
+from trainers.fit.resume import fit_snapshot, snapshot_match
 from trainers.process import applied_directive
 from trainers.snapshots.run_progress import RunProgress
 

@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable
 
 from supervisor.wire.page import Phase
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 from trainers.backends.selected import backend
-from trainers.fit import fit_snapshot
 from trainers.fit.determinism import Determinism
 from trainers.fit.due import DueSnapshot, SinceSaved
-from trainers.fit.fit_proof import FitProof
 from trainers.fit.fit_slices import Slicing
-from trainers.fit.fit_snapshot import FitParts
+from trainers.fit.resume import fit_snapshot
+from trainers.fit.resume.fit_proof import FitProof
+from trainers.fit.resume.fit_snapshot import FitParts
 from trainers.process import signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress

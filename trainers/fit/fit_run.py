@@ -11,32 +11,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
+from supervisor.wire.records.oom_subject import OomSubject
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.backends.versions.keras_version import of_keras
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
-from trainers.fit import (
-    compute_settings,
-    fit_snapshot,
-    loss_guard,
-    skipped_steps,
-    validation,
-)
+from trainers.fit import compute_settings, validation
 from trainers.fit.determinism import LOST_SEAM, Determinism
+from trainers.fit.failed_steps import loss_guard, skipped_steps
+from trainers.fit.failed_steps.recovery_doubts import Again, FailedFit
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
-from trainers.fit.fit_proof import FitProof, no_doubt
-from trainers.fit.fit_report import Report
-from trainers.fit.fit_resume import FitResume
 from trainers.fit.fit_slices import Slicing
-from trainers.fit.fit_snapshot import FitParts
-from trainers.fit.recovery_doubts import Again, FailedFit
-from trainers.fit.step_counter import Steps
-from trainers.fit.step_figure_counter import StepFigureCounter
+from trainers.fit.resume import fit_snapshot
+from trainers.fit.resume.fit_proof import FitProof, no_doubt
+from trainers.fit.resume.fit_resume import FitResume
+from trainers.fit.resume.fit_snapshot import FitParts
+from trainers.fit.telemetry.fit_report import Report
+from trainers.fit.telemetry.step_counter import Steps
+from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import baked_values, hidden_state

@@ -6,7 +6,7 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
 from trainers.fit.determinism import DEVIATES, REDUCED, SLICED
-from trainers.fit.fit_report import memory_limit
+from trainers.fit.telemetry.fit_report import memory_limit
 from trainers.microbatch.prepared import Prepared
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup

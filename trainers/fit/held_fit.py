@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
 from trainers.backends import epoch_iterator, keras_compat

@@ -14,11 +14,14 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.backends import epoch_iterator, keras_compat, tf_data, torch_loaders
 from trainers.backends.selected import backend
 from trainers.data import py_dataset_state, shared_data
-from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
+from trainers.fit import earlier_traces
+from trainers.fit.failed_steps import loss_guard
+from trainers.fit.failed_steps.recovery import of_session as recovery_of
+from trainers.fit.failed_steps.recovery import old_way as recovery_end
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
-from trainers.fit.recovery import of_session as recovery_of
-from trainers.fit.recovery import old_way as recovery_end
+from trainers.fit.resume import fit_snapshot
+from trainers.fit.telemetry import fit_report
 from trainers.fit.validation import Validation
 from trainers.process import crash_report, signals
 from trainers.process.attempt_reporting import Attempt

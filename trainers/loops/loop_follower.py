@@ -13,12 +13,13 @@ from enum import Enum, auto
 from typing import Any, NoReturn
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 from trainers.backends.selected import backend
-from trainers.fit import snapshot_match, supervised
+from trainers.fit import supervised
 from trainers.fit.determinism import Determinism
-from trainers.fit.fit_proof import FitProof
-from trainers.fit.step_figure_counter import StepFigureCounter
+from trainers.fit.resume import snapshot_match
+from trainers.fit.resume.fit_proof import FitProof
+from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.loops import loop_state, sentences
 from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf

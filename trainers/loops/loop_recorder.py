@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainers.backends.selected import backend
-from trainers.backends.tensorflow import pipelines
+from trainers.backends.tensorflow.data import pipelines
 from trainers.loops import loop_state, packing, sentences
 from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from supervisor.wire.manifest import MEMORY
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.manifest import MEMORY
+from supervisor.wire.snapshots.proof import Proof
 from trainers.backends.selected import backend
 from trainers.fit.determinism import Determinism
 from trainers.fit.due import SinceSaved
-from trainers.fit.fit_proof import FitProof
+from trainers.fit.resume.fit_proof import FitProof
 from trainers.loops import loop_state
 from trainers.loops.loop_recorder import LoopRecorder
 from trainers.loops.loop_state import RecordedLoop

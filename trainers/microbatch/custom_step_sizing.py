@@ -12,8 +12,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainers.backends import slicing
-from trainers.backends.tensorflow import fit_compat, tracing
+from trainers.backends.tensorflow import fit_compat
 from trainers.backends.tensorflow.allocator import peak_readings
+from trainers.backends.tensorflow.functions import tracing
 from trainers.microbatch import calibration, calibration_run
 
 

@@ -15,8 +15,9 @@ from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.slices import balanced, count
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import data_compat, fit_compat, memory_compat
+from trainers.backends.tensorflow import fit_compat, memory_compat
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
+from trainers.backends.tensorflow.data import data_compat
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_back
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of

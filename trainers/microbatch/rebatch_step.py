@@ -22,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_compat, slicing
-from trainers.backends.tensorflow import tracing
+from trainers.backends.tensorflow.functions import tracing
 
 EXPONENTS = {"keep": 0.0, "sqrt": 0.5, "linear": 1.0}
 """The learning rate is divided by this power of k, by the spec's rule."""

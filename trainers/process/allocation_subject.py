@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 _OUT_OF_MEMORY = re.compile(
     r"OOM when allocating|RESOURCE_EXHAUSTED: |Dst tensor is not initialized|ran out of memory|"

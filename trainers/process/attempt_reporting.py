@@ -11,8 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventWriter, RecordKind
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
 from trainers.files.file_rewind import FileRewind

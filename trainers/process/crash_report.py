@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from supervisor.wire.files import write_json
-from supervisor.wire.oom_subject import OomSubject
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
+from supervisor.wire.records.oom_subject import OomSubject
 from trainers.process import allocation_subject
 
 OURS = str(Path(__file__).resolve().parents[1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
 
 
 def nothing_lost() -> CrashReport | None:

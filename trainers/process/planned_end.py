@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 
 
 class PlannedEnd:

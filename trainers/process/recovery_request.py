@@ -9,8 +9,8 @@ import time
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.files import read_json, write_json
-from supervisor.wire.records import CrashReport
-from supervisor.wire.recovery_answer import RecoveryAnswer
+from supervisor.wire.messages.recovery_answer import RecoveryAnswer
+from supervisor.wire.records.end_records import CrashReport
 from trainers.process.attempt_reporting import Attempt
 
 ANSWER_SECONDS = 10.0

@@ -17,8 +17,8 @@ import sys
 from io import FileIO
 from typing import NoReturn
 
-from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_DRAINED
 from trainers.process.attempt_reporting import Attempt
 
 NOTHING_TRAINED = (

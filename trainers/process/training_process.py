@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from supervisor.wire.directive import EXIT_NO_ROOM, EXIT_REFUSED, Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
+from supervisor.wire.messages.directive import EXIT_NO_ROOM, EXIT_REFUSED, Directive
 from supervisor.wire.page import Phase
 from trainers.process import crash_report, signals
 from trainers.process.attempt_reporting import Attempt, make_current

@@ -18,9 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from supervisor.wire.files import fsync_directory, read_json, write_atomically
-from supervisor.wire.manifest import DURABLE, FORMAT, MANIFEST, TENSORS, Manifest
 from supervisor.wire.paths import STORE_LOCK
-from supervisor.wire.seal import has_hash, is_sealed, sealed
+from supervisor.wire.snapshots.manifest import (
+    DURABLE,
+    FORMAT,
+    MANIFEST,
+    TENSORS,
+    Manifest,
+)
+from supervisor.wire.snapshots.seal import has_hash, is_sealed, sealed
 from trainers.snapshots import tensor_image as tensors
 
 PARTIAL = ".partial"

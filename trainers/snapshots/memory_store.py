@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.wire.files import write_atomically, write_json
-from supervisor.wire.manifest import MANIFEST, MEMORY, TENSORS, Manifest
 from supervisor.wire.paths import OWNER
-from supervisor.wire.seal import sealed
+from supervisor.wire.snapshots.manifest import MANIFEST, MEMORY, TENSORS, Manifest
+from supervisor.wire.snapshots.seal import sealed
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import PARTIAL, SnapshotEntry
 from trainers.snapshots.tensor_image import Image, Tensor, layout_of

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from supervisor.wire.directive import Directive
-from supervisor.wire.manifest import Manifest
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.snapshots.manifest import Manifest
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import DamagedError, Snapshot, SnapshotEntry
 

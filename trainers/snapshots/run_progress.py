@@ -7,10 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
-from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, TENSORS, Manifest
-from supervisor.wire.seal import hash_of
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.snapshots.manifest import (
+    DURABLE,
+    FORMAT,
+    MEMORY,
+    TENSORS,
+    Manifest,
+)
+from supervisor.wire.snapshots.seal import hash_of
 from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.script import unrepeatable_draws

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY, Manifest
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import (
     ABANDONED,

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from supervisor.wire.manifest import MEMORY
+from supervisor.wire.snapshots.manifest import MEMORY
 from trainers.snapshots.writer import Saved
 
 MEMORY_SECONDS = 1.0

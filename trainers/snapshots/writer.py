@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
-from supervisor.wire.seal import hash_of
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY, Manifest
+from supervisor.wire.snapshots.seal import hash_of
 from trainers.process import worker_threads
 from trainers.process.worker_threads import Work
 from trainers.snapshots.durable_store import SnapshotEntry, Store

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from supervisor.wire.manifest import DURABLE
+from supervisor.wire.snapshots.manifest import DURABLE
 from trainers.snapshots.durable_store import (
     DamagedError,
     Snapshot,

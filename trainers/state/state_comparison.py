@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from supervisor.wire.seal import KEY
+from supervisor.wire.snapshots.seal import KEY
 from trainers.process.script.unrepeatable_draws import SEEDS_SET
 from trainers.snapshots import model_description
 from trainers.snapshots.durable_store import Snapshot

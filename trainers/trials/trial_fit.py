@@ -14,7 +14,7 @@ import keras
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
-from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
+from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource

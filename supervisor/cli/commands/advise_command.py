@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 
-from supervisor.cli.daemon_client import box_option
-from supervisor.cli.foreground_run import job_of
-from supervisor.cli.job_lookup import files_of, has_job, refuse_as_root
+from supervisor.cli.foreground.foreground_run import job_of
 from supervisor.cli.measuring import (
     directory_for,
     fail_after,
@@ -25,6 +23,8 @@ from supervisor.cli.options import (
     json_option,
     show,
 )
+from supervisor.cli.sources.daemon_client import box_option
+from supervisor.cli.sources.job_lookup import files_of, has_job, refuse_as_root
 from supervisor.cli.spec_options import (
     args_argument,
     asked_script,
@@ -46,13 +46,13 @@ from supervisor.core.jobs.written_spec import written
 from supervisor.core.memory.alternatives import AlternativeAxis
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
-from supervisor.runtime.alternative_trials import (
+from supervisor.runtime.measuring.alternative_trials import (
     Advice,
     AdviseError,
     AlternativeTrials,
     TrialQuestion,
 )
-from supervisor.runtime.job_locator import JobFiles
+from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.runtime.run_setup import Job
 
 PREFIX = "advise-"

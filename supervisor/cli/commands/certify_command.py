@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.foreground_run import job_of, observing_machine
+from supervisor.cli.foreground.foreground_run import job_of, observing_machine
 from supervisor.cli.options import EXIT_INTERRUPTED, fail, json_option, state_option
 from supervisor.cli.spec_options import (
     args_argument,
@@ -27,7 +27,7 @@ from supervisor.cli.views.summary import last_words
 from supervisor.core.jobs.certificate import Certificate, Outcome
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.host.service.nonblocking_writer import left_out
-from supervisor.runtime.certification import (
+from supervisor.runtime.measuring.certification import (
     Certification,
     CertifyError,
     Plan,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.foreground_run import job_of
+from supervisor.cli.foreground.foreground_run import job_of
 from supervisor.cli.options import json_option, show, state_option
 from supervisor.cli.script_lookup import active_python, checked_python
 from supervisor.cli.spec_options import read_spec

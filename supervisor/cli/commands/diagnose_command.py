@@ -17,7 +17,7 @@ from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.text.visible import visible
 from supervisor.host.telemetry.log_follower import scan_stream
-from supervisor.wire.records import ExitRecord
+from supervisor.wire.records.end_records import ExitRecord
 
 _MEMORY = (
     "limit_bytes",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.daemon_client import BOX_STATE
 from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.daemon_client import BOX_STATE
 from supervisor.core.jobs.unit_names import USER_EXPECTED, is_user_name, template
 
 UNITS = Path("/etc/systemd/system")

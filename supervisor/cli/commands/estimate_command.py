@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from supervisor.cli.foreground_run import job_of
+from supervisor.cli.foreground.foreground_run import job_of
 from supervisor.cli.measuring import (
     directory_for,
     fail_after,
@@ -40,7 +40,7 @@ from supervisor.core.memory.step_estimate import (
 )
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
-from supervisor.runtime.estimation import (
+from supervisor.runtime.measuring.estimation import (
     EstimateError,
     EstimateQuestion,
     Estimation,

@@ -11,15 +11,20 @@ import click
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.commands.status_commands import stored_jobs
 from supervisor.cli.completion import job_argument
-from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
-from supervisor.cli.foreground_job import foreground_job
-from supervisor.cli.job_lookup import files_of, refuse_as_root
+from supervisor.cli.foreground.foreground_job import foreground_job
 from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.daemon_client import (
+    answering,
+    asking,
+    box_option,
+    directory_of,
+)
+from supervisor.cli.sources.job_lookup import files_of, refuse_as_root
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import acquire
-from supervisor.runtime.job_locator import JobFiles
+from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.wire.paths import StatePaths
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 from rich.table import Table
 
-from supervisor.cli.daemon_client import answering, asking, box_option
 from supervisor.cli.options import json_option
+from supervisor.cli.sources.daemon_client import answering, asking, box_option
 from supervisor.cli.views.console import LastingConsole
 from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.text.units import format_size

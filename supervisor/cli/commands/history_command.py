@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from typing_extensions import override
 
-from supervisor.cli.daemon_client import answering, box_option, tell_gone
 from supervisor.cli.options import json_option, show
-from supervisor.cli.run_reader import told_history
+from supervisor.cli.sources.daemon_client import answering, box_option, tell_gone
+from supervisor.cli.sources.run_reader import told_history
+from supervisor.core.jobs.accounting.run_summary import RunFilter, RunSummary
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.run_summary import RunFilter, RunSummary
 from supervisor.core.text.units import (
     format_duration,
     format_size,

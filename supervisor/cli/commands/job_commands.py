@@ -10,8 +10,7 @@ from urllib.parse import quote
 import click
 
 from supervisor.cli.completion import job_argument, optional_job_argument
-from supervisor.cli.daemon_client import asking, box_option, client_of, post
-from supervisor.cli.foreground_job import foreground_job, refuse_if_over
+from supervisor.cli.foreground.foreground_job import foreground_job, refuse_if_over
 from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.script_lookup import (
     active_python,
@@ -19,6 +18,7 @@ from supervisor.cli.script_lookup import (
     script_content,
     script_path,
 )
+from supervisor.cli.sources.daemon_client import asking, box_option, client_of, post
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,

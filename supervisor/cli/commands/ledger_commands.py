@@ -6,9 +6,14 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
-from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.daemon_client import (
+    answering,
+    asking,
+    box_option,
+    directory_of,
+)
+from supervisor.cli.sources.ledger_reader import reading
 from supervisor.cli.unknown_words import KindGroup
 from supervisor.wire.paths import StatePaths
 

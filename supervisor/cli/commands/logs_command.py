@@ -14,15 +14,15 @@ from typing_extensions import override
 
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.completion import job_argument
-from supervisor.cli.daemon_client import (
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.daemon_client import (
     answering,
     asking,
     box_option,
     directory_of,
     tell_gone,
 )
-from supervisor.cli.ledger_reader import reading
-from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.ledger_reader import reading
 from supervisor.core.text.visible import visible
 from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.telemetry.log_parts import PART_BYTES, read_part

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from supervisor.cli.completion import job_argument
-from supervisor.cli.daemon_client import box_option
-from supervisor.cli.job_lookup import files_of
 from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.daemon_client import box_option
+from supervisor.cli.sources.job_lookup import files_of
 from supervisor.core.memory.chart import Fill, cells, fill_of
 from supervisor.core.memory.oom_analysis import Holder, OomFindings, holders_of, labels
 from supervisor.core.text.units import format_size
@@ -27,7 +27,7 @@ from supervisor.host.memory.memory_report import (
     kept_report,
     live_report,
 )
-from supervisor.runtime.job_locator import JobFiles
+from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.wire.paths import AttemptPaths, RunPaths
 
 COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}

@@ -10,9 +10,14 @@ from urllib.parse import quote
 import click
 
 from supervisor.cli.command_hint import command_hint
-from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
-from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
+from supervisor.cli.sources.daemon_client import (
+    answering,
+    asking,
+    box_option,
+    directory_of,
+)
+from supervisor.cli.sources.ledger_reader import reading
 from supervisor.cli.spec_options import read_tables, spec_of
 from supervisor.core.jobs.spec import merge
 from supervisor.core.remediation.describe import escalations_json, escalations_text

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from supervisor import __version__
-from supervisor.cli.box_source import BoxSource, UnseenError, sources_of
-from supervisor.cli.daemon_client import box_option
 from supervisor.cli.options import fail, json_option, show
+from supervisor.cli.sources.box_source import BoxSource, UnseenError, sources_of
+from supervisor.cli.sources.daemon_client import box_option
 from supervisor.core.text.units import format_size
 from supervisor.host.service.user_name import user_name
 from supervisor.web.markup import Redaction, as_it_is

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.dry_run import tell_plan
-from supervisor.cli.foreground_run import (
+from supervisor.cli.foreground.dry_run import tell_plan
+from supervisor.cli.foreground.foreground_run import (
     ENDING_SECONDS,
     ForegroundRun,
     job_of,
     locked_state,
     observing_machine,
 )
+from supervisor.cli.foreground.termination import Termination
 from supervisor.cli.options import fail, json_option, state_option
 from supervisor.cli.spec_options import (
     accept_changes_option,
@@ -29,7 +30,6 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.termination import Termination
 from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views.run_surface import Surface
 from supervisor.runtime.run_setup import ResumeOptions

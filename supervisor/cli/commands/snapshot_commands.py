@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from supervisor.cli.command_hint import command_hint
-from supervisor.cli.daemon_client import box_option
-from supervisor.cli.job_lookup import files_of, refuse_as_root
 from supervisor.cli.options import fail, json_option, show
+from supervisor.cli.sources.daemon_client import box_option
+from supervisor.cli.sources.job_lookup import files_of, refuse_as_root
 from supervisor.core.text.units import format_size, local_time
 from supervisor.host.snapshots.snapshot_listing import (
     SnapshotRow,
@@ -18,8 +18,8 @@ from supervisor.host.snapshots.snapshot_listing import (
     export,
     list_snapshots,
 )
-from supervisor.runtime.job_locator import JobFiles
-from supervisor.wire.manifest import DURABLE
+from supervisor.runtime.recording.job_locator import JobFiles
+from supervisor.wire.snapshots.manifest import DURABLE
 
 EXIT_DAMAGED = 1
 NONE = "no snapshots"

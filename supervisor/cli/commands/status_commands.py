@@ -13,11 +13,16 @@ from typing_extensions import override
 
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.completion import complete_incident, optional_job_argument
-from supervisor.cli.daemon_client import answering, asking, directory_of, tell_gone
-from supervisor.cli.daemon_client import box_option as state_option
-from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
-from supervisor.cli.remote_reader import show_remote
+from supervisor.cli.sources.daemon_client import (
+    answering,
+    asking,
+    directory_of,
+    tell_gone,
+)
+from supervisor.cli.sources.daemon_client import box_option as state_option
+from supervisor.cli.sources.ledger_reader import reading
+from supervisor.cli.sources.remote_reader import show_remote
 from supervisor.cli.views.advisory_lines import advisory_line, advisory_text
 from supervisor.cli.views.progress import plan_line, progress_line, remote_line
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident

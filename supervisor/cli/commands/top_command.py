@@ -13,17 +13,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from supervisor.cli.box_reader import BoxReader
-from supervisor.cli.box_source import source_of, stored_box
 from supervisor.cli.commands.status_commands import stored_jobs
-from supervisor.cli.daemon_client import (
+from supervisor.cli.options import json_option
+from supervisor.cli.sources.box_reader import BoxReader
+from supervisor.cli.sources.box_source import source_of, stored_box
+from supervisor.cli.sources.daemon_client import (
     asking,
     box_option,
     client_of,
     directory_of,
     tell_gone,
 )
-from supervisor.cli.options import json_option
 from supervisor.cli.views.run_screen import ScreenOptions
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.raw_terminal import RawTerminal

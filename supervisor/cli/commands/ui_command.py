@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.box_site import BoxSite
-from supervisor.cli.box_source import source_of
-from supervisor.cli.daemon_client import box_option, tell_gone
 from supervisor.cli.options import fail, json_option
+from supervisor.cli.sources.box_site import BoxSite
+from supervisor.cli.sources.box_source import source_of
+from supervisor.cli.sources.daemon_client import box_option, tell_gone
 from supervisor.web.page_server import PageServer, new_secret
 
 

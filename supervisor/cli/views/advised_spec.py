@@ -22,7 +22,7 @@ from supervisor.core.memory.alternatives import (
     title_of,
 )
 from supervisor.core.text.toml_text import toml_tables
-from supervisor.runtime.alternative_trials import Advice
+from supervisor.runtime.measuring.alternative_trials import Advice
 from supervisor.wire.files import open_regular
 
 HEADING = "# Written by trainwarden advise"

@@ -31,7 +31,7 @@ from supervisor.core.memory.trial_results import (
 )
 from supervisor.core.text.toml_text import toml
 from supervisor.core.text.units import format_duration, format_size, format_step
-from supervisor.runtime.alternative_trials import Advice
+from supervisor.runtime.measuring.alternative_trials import Advice
 
 WIDTH = 100
 NOISE = 0.05

@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.core.memory.step_estimate import BatchFit, StepEstimate, parts
 from supervisor.core.text.units import format_duration, format_size
-from supervisor.runtime.estimation import MeasuredScript
+from supervisor.runtime.measuring.estimation import MeasuredScript
 
 JIT_ON_GPU = (
     "measured without XLA, as the script has it on a CPU; on a GPU Keras compiles such a"

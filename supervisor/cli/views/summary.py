@@ -7,8 +7,8 @@ from typing import cast
 
 from supervisor.cli.command_hint import command_hint
 from supervisor.core.diagnosis.explain import summarise_incident
+from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobStatus
-from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.core.lifecycle.exit_handling import (
     EXIT_DRAINED,
     EXIT_FINISHED,
@@ -20,7 +20,7 @@ from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import read_json
 from supervisor.wire.paths import AttemptPaths, RunPaths
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
 
 TO_RESUME = "run the same command again to resume"
 FROM_THE_TOP = (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
-from supervisor.wire.step_evidence import StepEvidence
+from supervisor.wire.records.step_evidence import StepEvidence
 
 NO_GPUS = GpuEvidence()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from supervisor.core.causes import Cause
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 ADVICE: dict[Cause, str] = {
     Cause.NONE: "",

@@ -43,8 +43,8 @@ from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, 
 from supervisor.core.memory.fit_memory import step_bytes
 from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY
 from supervisor.core.text.units import format_size
-from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import KillReason, RefusalReason
+from supervisor.wire.records.oom_subject import OomSubject
 
 _CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
 _KILLED_FROM_OUTSIDE = frozenset(

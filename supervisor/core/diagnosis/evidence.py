@@ -8,9 +8,9 @@ from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomFindings
-from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import KillReason, RefusalReason
-from supervisor.wire.records import CrashReport, ExitRecord
+from supervisor.wire.records.end_records import CrashReport, ExitRecord
+from supervisor.wire.records.oom_subject import OomSubject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import re
 
-from supervisor.wire.records import ExitRecord
+from supervisor.wire.records.end_records import ExitRecord
 
 SIGNALS = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT",

@@ -5,7 +5,7 @@ from typing import Any
 
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.text.units import format_duration, format_size
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 VERDICTS: Mapping[str, str] = {
     OomVerdict.CAPACITY: (

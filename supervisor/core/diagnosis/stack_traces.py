@@ -9,7 +9,7 @@ memory was asked for, but the stack does.
 import re
 from dataclasses import dataclass
 
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 FRAMES = 4
 """The innermost frames of the main thread tell what it waited for."""

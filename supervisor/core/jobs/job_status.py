@@ -148,7 +148,7 @@ class JobStatus:
     slice_size: int | None = None
     snapshot: SnapshotStatus | None = None
     tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
-    """By the names of ``wire.manifest``."""
+    """By the names of ``wire.snapshots.manifest``."""
     snapshot_plan: SnapshotPlan | None = None
     """None: nothing has trained yet."""
     snapshot_wait_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -186,7 +186,7 @@ class JobStatus:
     proof: str | None = None
     """Whether the newest resume that was put to the proof continued to the bit."""
     proofs: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What came of all such proofs, by ``wire.proof.Proof``."""
+    """What came of all such proofs, by ``wire.snapshots.proof.Proof``."""
     proof_seconds: float = 0.0
     """What they took: steps done again that are no lost work."""
     advisories: tuple[AdvisoryStatus, ...] = ()

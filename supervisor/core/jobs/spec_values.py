@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
-from supervisor.core.jobs.remote_address import (
+from supervisor.core.jobs.remote.remote_address import (
     ADDRESS,
     ADDRESS_EXPECTED,
     checked_address,

@@ -19,7 +19,7 @@ from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, wit
 from supervisor.core.remediation.history import AttemptHistory, weakest
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.text.log_level import LogLevel
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 
 GOES_ON = "the resume was disproved, and the run goes on from the newer snapshot"
 

@@ -8,8 +8,8 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from supervisor.wire.records.trial_records import TrialFit
 from supervisor.wire.slices import balanced, count
-from supervisor.wire.trial_records import TrialFit
 
 
 class Numbers(enum.StrEnum):

@@ -21,8 +21,8 @@ from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.bfc_map import MemoryMap
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
-from supervisor.wire.memory_answer import MemoryAnswer, Variable
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.messages.memory_answer import MemoryAnswer, Variable
+from supervisor.wire.records.oom_subject import OomSubject
 
 LARGEST = 8
 """Chunks that are named."""

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from supervisor.wire.estimate_records import ModelMemory, StepMemory
+from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
 from supervisor.wire.slices import count
 
 MARGIN = 0.1

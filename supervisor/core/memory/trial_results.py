@@ -20,7 +20,7 @@ from supervisor.core.memory.alternatives import (
     Numbers,
 )
 from supervisor.core.memory.step_estimate import MARGIN
-from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
+from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
 
 ROUNDING_LIMIT = 1e-4
 """Losses that differ by a larger part are those of another computation."""

@@ -12,7 +12,7 @@ from supervisor.core.jobs.job_status import (
 from supervisor.core.metrics.metric import Lifetime, Metric, MetricKind, Points, Value
 
 TIERS = ("memory", "durable")
-"""Where snapshots are kept (``wire.manifest``)."""
+"""Where snapshots are kept (``wire.snapshots.manifest``)."""
 SOURCES = ("map", "counts", "estimate")
 """``wire.page.MemorySource`` in lower case."""
 RESOURCES = ("device", "contiguous", "host")

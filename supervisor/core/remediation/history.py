@@ -16,8 +16,8 @@ from supervisor.core.liveness.progress_intervals import ProgressIntervals, toget
 from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.proofs import ResumeProof
-from supervisor.wire.oom_subject import OomSubject
-from supervisor.wire.proof import Proof
+from supervisor.wire.records.oom_subject import OomSubject
+from supervisor.wire.snapshots.proof import Proof
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""

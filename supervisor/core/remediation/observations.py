@@ -7,7 +7,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.memory.fit_memory import FitMemory, same_work
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import Observation
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 FOR_MEMORY = frozenset(
     {

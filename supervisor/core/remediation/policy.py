@@ -29,8 +29,8 @@ from supervisor.core.remediation.proofs import ProofRule, to_prove
 from supervisor.core.remediation.remedy_table import escalation_for
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
-from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.records.oom_subject import OomSubject
 
 OVERALL_FACTOR = 3
 """Fruitless restarts of any cause in a row: this many budgets, then stop. Two causes

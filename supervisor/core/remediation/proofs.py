@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from supervisor.core.text.units import counted, format_duration
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 
 ProofRule = Literal["first", "each", "off"]
 """``first``: once, and again whenever what is in force has changed."""

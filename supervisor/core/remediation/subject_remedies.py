@@ -15,7 +15,7 @@ from supervisor.core.remediation.escalation import (
     FailureContext,
     RemedyStep,
 )
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 
 STOPS: Mapping[OomSubject, str] = {
     OomSubject.WEIGHTS: (

@@ -6,12 +6,12 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from supervisor.core.gpu.gpu_view import GpusShown
+from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobStatus
-from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.host.ledger.job_book import AuditRow, WantedState
 from supervisor.host.ledger.ledger import IncidentRow, QuarantineRow
-from supervisor.runtime.job_locator import JobFiles
-from supervisor.runtime.run_history import RunRecord
+from supervisor.runtime.recording.job_locator import JobFiles
+from supervisor.runtime.recording.run_history import RunRecord
 
 Schema = dict[str, Any]
 

@@ -42,16 +42,16 @@ from supervisor.host.process.child_process import Child, Process, start
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import doomed
 from supervisor.host.snapshots.memory_tier import discard, release
-from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
-from supervisor.wire.paths import AttemptPaths, RunPaths
-from supervisor.wire.standby_messages import (
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.messages.standby_messages import (
     MOST_BYTES,
     HandOver,
     StandbyPlan,
     difference,
     line,
 )
+from supervisor.wire.paths import AttemptPaths, RunPaths
 
 
 def _send(channel: socket.socket, message: bytes, descriptors: list[int]) -> None:

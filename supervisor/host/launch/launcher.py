@@ -21,11 +21,16 @@ from supervisor.host.process.child_process import Process
 from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
-from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
 from supervisor.wire.files import read_json
+from supervisor.wire.messages.directive import (
+    BATCH_ENVIRONMENT,
+    ENVIRONMENT,
+    MARKER,
+    Directive,
+)
+from supervisor.wire.messages.standby_messages import WORD
 from supervisor.wire.paths import AttemptPaths, RunPaths
-from supervisor.wire.records import Shimmed
-from supervisor.wire.standby_messages import WORD
+from supervisor.wire.records.end_records import Shimmed
 
 ROOT = Path(__file__).resolve().parents[3]
 """Where the packages ``supervisor`` and ``trainers`` lie."""

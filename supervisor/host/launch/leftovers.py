@@ -30,7 +30,7 @@ from supervisor.host.process.child_process import Process
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.host.process.proc_files import doomed, name_of, stat, user_of
 from supervisor.host.process.process_tree import ProcessTree
-from supervisor.wire.records import Shimmed
+from supervisor.wire.records.end_records import Shimmed
 
 GRACE_SECONDS = 2.0
 """From SIGTERM to SIGKILL."""

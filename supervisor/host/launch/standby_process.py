@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from supervisor.host.process.cgroup import oom_kills
 from supervisor.host.process.child_process import Child, wait_for
-from supervisor.wire.directive import Directive
-from supervisor.wire.standby_messages import MOST_BYTES, StandbyAnswer
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.messages.standby_messages import MOST_BYTES, StandbyAnswer
 
 END_SECONDS = 5.0
 """From SIGTERM until it is gone, with what it may have started."""

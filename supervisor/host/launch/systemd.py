@@ -38,10 +38,10 @@ from supervisor.host.launch.launcher import (
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
 from supervisor.host.process.cgroup import is_in_group, kills_between, oom_kills
 from supervisor.host.process.child_process import Process
-from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import Shimmed
+from supervisor.wire.records.end_records import Shimmed
 
 OVER = frozenset({"inactive", "failed"})
 IDENTITY = ("ActiveState", "Job", "MainPID", "ExecMainPID", "ControlGroup")

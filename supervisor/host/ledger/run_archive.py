@@ -7,13 +7,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.progress_series import ProgressSeries, series_from_json
-from supervisor.core.jobs.snapshot_stats import (
+from supervisor.core.jobs.accounting.progress_series import (
+    ProgressSeries,
+    series_from_json,
+)
+from supervisor.core.jobs.accounting.snapshot_stats import (
     SnapshotStats,
     totals_from_json,
     totals_to_json,
 )
+from supervisor.core.jobs.job_status import JobState
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.ledger_rows import Stored, attempt_of, rows_as

@@ -11,7 +11,7 @@ from supervisor.core.memory.bfc_map import MemoryMap, figures_of
 from supervisor.core.memory.figures import MemoryFigures, complete
 from supervisor.host.telemetry.allocator_dump import read_first_map, read_map
 from supervisor.wire.files import read_json
-from supervisor.wire.memory_answer import MemoryAnswer
+from supervisor.wire.messages.memory_answer import MemoryAnswer
 from supervisor.wire.page import MemorySource, Page, read_page
 from supervisor.wire.paths import AttemptPaths
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.host.process.proc_files import PROC, name_of, stat
-from supervisor.wire.directive import MARKER
+from supervisor.wire.messages.directive import MARKER
 
 MOMENT_SECONDS = 0.02
 """So long the loop may wait: an environment takes 6 µs, more on a busy machine."""

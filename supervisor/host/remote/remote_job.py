@@ -20,8 +20,8 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, TypeVar, cast
 
-from supervisor.core.jobs.pacing import SendingPace
-from supervisor.core.jobs.remote_tier import (
+from supervisor.core.jobs.remote.pacing import SendingPace
+from supervisor.core.jobs.remote.remote_tier import (
     CLAIMS,
     SEAL,
     SNAPSHOTS,
@@ -44,8 +44,8 @@ from supervisor.host.remote.remote_records import (
 from supervisor.host.remote.remote_store import RemoteStore, RemoteStoreError
 from supervisor.host.snapshots.snapshot_catalog import read_manifest
 from supervisor.wire.files import fsync_directory, write_atomically
-from supervisor.wire.manifest import MANIFEST, TENSORS, Manifest
-from supervisor.wire.seal import is_sealed
+from supervisor.wire.snapshots.manifest import MANIFEST, TENSORS, Manifest
+from supervisor.wire.snapshots.seal import is_sealed
 
 PART_BYTES = 16 << 20
 AT_ONCE = 4

@@ -4,15 +4,15 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from supervisor.core.jobs.remote_tier import (
+from supervisor.core.jobs.remote.remote_tier import (
     RemoteName,
     SealedSnapshot,
     SnapshotFacts,
     digest_of,
 )
 from supervisor.wire.json_record import JsonRecord
-from supervisor.wire.manifest import Manifest
-from supervisor.wire.seal import has_hash, hash_of
+from supervisor.wire.snapshots.manifest import Manifest
+from supervisor.wire.snapshots.seal import has_hash, hash_of
 
 FORMAT = 1
 """Records of another version are refused, not guessed at."""

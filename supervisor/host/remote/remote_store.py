@@ -23,7 +23,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from supervisor.core.jobs.remote_address import OBJECT_STORES, scheme_of
+from supervisor.core.jobs.remote.remote_address import OBJECT_STORES, scheme_of
 from supervisor.host.remote.store_errors import store_sentence
 
 TRIES = 4

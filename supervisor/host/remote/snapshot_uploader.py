@@ -21,8 +21,8 @@ from typing import Any, cast
 
 from supervisor.core.backoff import BackOff
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.pacing import SendingPace
-from supervisor.core.jobs.remote_tier import (
+from supervisor.core.jobs.remote.pacing import SendingPace
+from supervisor.core.jobs.remote.remote_tier import (
     Claim,
     SealedSnapshot,
     SnapshotFacts,

@@ -16,8 +16,8 @@ from pathlib import Path
 from supervisor.host.service.lock import is_locked, is_record_locked
 from supervisor.host.snapshots.snapshot_catalog import age, snapshot_directories, verify
 from supervisor.wire.files import fsync_directory, read_json, write_atomically
-from supervisor.wire.manifest import MANIFEST, TENSORS
 from supervisor.wire.paths import MEMORY_PREFIX, OWNER, STORE_LOCK
+from supervisor.wire.snapshots.manifest import MANIFEST, TENSORS
 
 _CHUNK = 16 * 1024 * 1024
 

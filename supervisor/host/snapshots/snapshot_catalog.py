@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from supervisor.wire.files import read_json
-from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
-from supervisor.wire.seal import has_hash, is_sealed
+from supervisor.wire.snapshots.manifest import FORMAT, MANIFEST, TENSORS, Manifest
+from supervisor.wire.snapshots.seal import has_hash, is_sealed
 
 _NAME = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 """STEP-SERIAL; anything else (temporary, quarantined) is no whole snapshot."""

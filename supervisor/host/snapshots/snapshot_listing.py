@@ -16,7 +16,7 @@ from supervisor.host.snapshots.snapshot_catalog import (
     snapshot_directories,
     verify,
 )
-from supervisor.wire.manifest import DURABLE, MEMORY
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 EXPORT = Path(__file__).resolve().parents[3] / "trainers" / "snapshots" / "export.py"
 

@@ -5,9 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from supervisor.core.diagnosis.evidence import NonFinite, Refusal
+from supervisor.core.jobs.accounting.snapshot_stats import (
+    NO_SNAPSHOTS,
+    SnapshotStats,
+    Taken,
+)
+from supervisor.core.jobs.accounting.snapshot_stats import fold as fold_tiers
 from supervisor.core.jobs.job_status import SnapshotPlan
-from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Taken
-from supervisor.core.jobs.snapshot_stats import fold as fold_tiers
 from supervisor.core.lifecycle.events import (
     Applied,
     Event,
@@ -21,12 +25,12 @@ from supervisor.core.remediation.history import Unpromised
 from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
 from supervisor.wire.legacy_reasons import refusal_reason, size_source
-from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.proof import Proof
 from supervisor.wire.reasons import SizeSource
-from supervisor.wire.step_evidence import StepEvidence
+from supervisor.wire.records.step_evidence import StepEvidence
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
+from supervisor.wire.snapshots.proof import Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

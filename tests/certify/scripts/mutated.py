@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from trainers.backends.selected import backend
 from trainers.data import py_dataset_state
-from trainers.fit import fit_snapshot
+from trainers.fit.resume import fit_snapshot
 from trainers.process import attempt_reporting
 from trainers.process.script import python_random
 from trainers.state import fit_state, variable_state

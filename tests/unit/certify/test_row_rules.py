@@ -3,7 +3,7 @@
 import pytest
 
 from supervisor.wire.event_file import Record, RecordKind
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 from tests.certify.row_rules import PromiseLog, of_promise, of_proofs
 from tests.certify.table import NoProof, Row
 

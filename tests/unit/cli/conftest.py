@@ -12,7 +12,7 @@ from supervisor.core.jobs.config import build_config
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.host.service.user_name import user_name
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from tests.support.daemon_commands import GPUS
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from supervisor.cli.command_group import trainwarden
 from supervisor.cli.command_hint import command_hint
-from supervisor.cli.daemon_client import box_option
+from supervisor.cli.sources.daemon_client import box_option
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.wire.paths import StatePaths
 

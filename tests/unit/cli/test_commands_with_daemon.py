@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli import daemon_client
-from supervisor.cli.box_site import BoxSite
-from supervisor.cli.box_source import BoxSource, source_of
+from supervisor.cli.sources import daemon_client
+from supervisor.cli.sources.box_site import BoxSite
+from supervisor.cli.sources.box_source import BoxSource, source_of
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.remediation.history import AttemptHistory

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from supervisor.cli.commands import job_commands
 from supervisor.cli.commands.job_commands import ask_each
-from supervisor.cli.daemon_client import client_of
+from supervisor.cli.sources.daemon_client import client_of
 from supervisor.core.jobs.authorization import Caller
 from supervisor.daemon.api.routes import answer
 from supervisor.daemon.daemon import Daemon

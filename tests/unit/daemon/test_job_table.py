@@ -12,14 +12,14 @@ import pytest
 
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
-from supervisor.core.jobs.job_phase import SERIES_SECONDS
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.managed.job_phase import SERIES_SECONDS
 from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.host.exporter.exposition_cache import Form
 from supervisor.host.service.user_name import user_name
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from tests.support.long_life import WoundClock
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 

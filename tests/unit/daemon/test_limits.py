@@ -11,7 +11,7 @@ import pytest
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.scheduling import CpuSlots
+from supervisor.core.jobs.managed.scheduling import CpuSlots
 from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon import scheduler
 from supervisor.daemon.composition import LEAST_SLOTS, composed

@@ -14,8 +14,8 @@ from typing_extensions import override
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
-from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.managed.job_phase import JobPhase
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.forecast import MemoryTrends
 from supervisor.daemon.composition import composed
@@ -26,9 +26,9 @@ from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.job_book import WantedState
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.host.service.user_name import user_name
-from supervisor.runtime.attempt_monitor import CALM_SECONDS, TICK_SECONDS
+from supervisor.runtime.attempts.attempt_monitor import CALM_SECONDS, TICK_SECONDS
 from supervisor.runtime.run_setup import ResumeOptions
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths, StatePaths
 from tests.support.long_life import WoundClock
 from tests.support.quick_attempts import (

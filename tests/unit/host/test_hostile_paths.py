@@ -17,7 +17,7 @@ from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
 from supervisor.host.telemetry.log_parts import read_part
-from supervisor.runtime.evidence_collector import gather
+from supervisor.runtime.attempts.evidence_collector import gather
 from supervisor.wire.event_file import EventReader
 from supervisor.wire.files import read_json
 from supervisor.wire.page import read_page

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.remote_tier import Claim
+from supervisor.core.jobs.remote.remote_tier import Claim
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import build_spec
 from supervisor.host.ledger.ledger import Ledger

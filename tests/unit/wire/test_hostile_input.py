@@ -39,8 +39,8 @@ from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold, learned
-from supervisor.runtime.disk_notifications import DiskNotifications
-from supervisor.runtime.run_notifications import NotificationSenders
+from supervisor.runtime.alerts.disk_notifications import DiskNotifications
+from supervisor.runtime.alerts.run_notifications import NotificationSenders
 from supervisor.runtime.status_builder import RunFacts, job_status
 from supervisor.wire.event_file import RecordKind, parse_line
 from supervisor.wire.page import MAGIC, PAGE_BYTES, parse

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventReader, EventWriter, RecordKind, parse_line
 from supervisor.wire.files import read_json, write_atomically, write_json
-from supervisor.wire.manifest import Manifest
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.page import (
     PAGE_BYTES,
     Page,
@@ -25,7 +24,8 @@ from supervisor.wire.page import (
     parse,
     read_page,
 )
-from supervisor.wire.records import CrashReport, ExitRecord
+from supervisor.wire.records.end_records import CrashReport, ExitRecord
+from supervisor.wire.snapshots.manifest import Manifest
 
 
 def test_a_page_comes_back(tmp_path: Path) -> None:

@@ -33,17 +33,14 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import keras_compat
 from trainers.backends.tensorflow import (
-    call_hooks,
-    data_compat,
-    graph_effects,
     hidden_parts,
-    pipeline_draws,
-    random_state,
     recomputation,
     replicas,
     tensor_values,
-    unseeded_draws,
 )
+from trainers.backends.tensorflow.data import data_compat, pipeline_draws
+from trainers.backends.tensorflow.functions import call_hooks, graph_effects
+from trainers.backends.tensorflow.randomness import random_state, unseeded_draws
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = False

@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 from keras.src.backend.common.variables import AutocastScope, get_autocast_scope
 
-from trainers.backends.tensorflow import graph_effects, repeatable_calls
+from trainers.backends.tensorflow.functions import graph_effects, repeatable_calls
 
 _MARK = "_trainwarden_recomputed"
 ADDS_LOSS = (

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends.tensorflow import operation_types, tracing
+from trainers.backends.tensorflow.functions import operation_types, tracing
 
 PRODUCTS = frozenset({
     "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "XlaDotV2",

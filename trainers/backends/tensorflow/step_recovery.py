@@ -11,8 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainers.backends.tensorflow import operation_types, replicas, tracing
+from trainers.backends.tensorflow import replicas
 from trainers.backends.tensorflow.allocator import peak_readings
+from trainers.backends.tensorflow.functions import operation_types, tracing
 
 XLA = "_XlaMustCompile"
 """Attribute of what ``tf.function(jit_compile=True)`` was traced to."""

@@ -3,18 +3,17 @@
 from trainers.backends import base, trial_support
 from trainers.backends.tensorflow import (
     fit_compat,
-    function_calls,
     hidden_parts,
     model_digest,
     model_variables,
-    random_state,
     step_figures,
     step_recovery,
     step_trials,
     tensor_values,
-    tracing,
 )
 from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
+from trainers.backends.tensorflow.functions import function_calls, tracing
+from trainers.backends.tensorflow.randomness import random_state
 
 
 class TensorFlowBackend:

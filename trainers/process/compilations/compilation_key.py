@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 
 COMPILERS = re.compile(
     r"(tensorflow|keras|jax|nvidia|triton|intel|ml_dtypes|numpy)[^/]*\.dist-info",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor.wire.files import fsync_directory, open_regular, write_atomically
-from supervisor.wire.seal import has_hash, hash_of
+from supervisor.wire.snapshots.seal import has_hash, hash_of
 
 FORMAT = b"trainwarden compilation 1"
 SUFFIX = ".compiled"

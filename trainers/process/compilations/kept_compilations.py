@@ -124,7 +124,9 @@ class KeptCompilations:
             if TF_DIRECTORY in flags or not known:
                 return  # their own; or nobody has tried what that version does
             module = isolation.load("trainers.backends.tensorflow.compiled_files")
-            names = isolation.load("trainers.backends.tensorflow.traced_names")
+            names = isolation.load(
+                "trainers.backends.tensorflow.functions.traced_names"
+            )
             files = module.TensorFlowFiles()
             if names.install(lambda: self.traces(files)):
                 self._own_flags = module.FLAGS

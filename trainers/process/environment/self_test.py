@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.directive import (
+from supervisor.wire.event_file import EventReader, RecordKind
+from supervisor.wire.files import read_json, write_json
+from supervisor.wire.messages.directive import (
     BATCH_ENVIRONMENT,
     ENVIRONMENT,
     EXIT_REFUSED,
     Directive,
 )
-from supervisor.wire.event_file import EventReader, RecordKind
-from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
 from trainers.process.environment.user_cache import cache_directory
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.reasons import RefusalReason
 from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
 
-from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_REFUSED, Directive
 from supervisor.wire.reasons import RefusalReason
 from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
@@ -130,7 +130,7 @@ def _tensorflow_to_measure(attempt: Attempt, tf: ModuleType) -> None:
     """Before any op runs: no GPU, and a pool as a GPU's is."""
     estimate_hooks.without_gpus(tf)
     if _is_supported(attempt):
-        pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
+        pipelines = isolation.load("trainers.backends.tensorflow.data.pipelines")
         pipelines.install(seed=attempt.directive.seed, notice=attempt.notice)
     _one_pool(attempt.directive)
 
@@ -313,7 +313,9 @@ def _tensorflow(
         attempt, "gpu_memory_limit_bytes", asked=limit_bytes, found=limited
     )
     if _own_draws(attempt, entropy):
-        steps.listen(isolation.load("trainers.backends.tensorflow.call_hooks"))
+        steps.listen(
+            isolation.load("trainers.backends.tensorflow.functions.call_hooks")
+        )
     if sliced(directive):
         _one_pool(directive)
     if directive.deterministic:
@@ -339,9 +341,11 @@ def _own_draws(attempt: Attempt, entropy: run_entropy.RunEntropy) -> bool:
     version is not supported, and is left to itself."""
     if not _is_supported(attempt):
         return False
-    pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
+    pipelines = isolation.load("trainers.backends.tensorflow.data.pipelines")
     pipelines.install(seed=attempt.directive.seed, notice=attempt.notice)
-    isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
+    isolation.load("trainers.backends.tensorflow.randomness.unseeded_draws").install(
+        entropy
+    )
     return True
 
 

@@ -62,7 +62,7 @@ class OwnSteps:
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._over = threading.Event()
         self._hooks: Any = None
-        """``backends.tensorflow.call_hooks``, once TensorFlow is there."""
+        """``backends.tensorflow.functions.call_hooks``, once TensorFlow is there."""
         self._loop: Any = None
         """The ``loops.loop_follower.LoopFollower``, once there is a loop."""
         self._calls = 0

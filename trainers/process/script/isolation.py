@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-TELLING = {"supervisor": "wire/directive.py", "trainers": "process/training_process.py"}
+TELLING = {
+    "supervisor": "wire/messages/directive.py",
+    "trainers": "process/training_process.py",
+}
 """Our packages, and a file of each that nobody else's has."""
 
 PACKAGES = tuple(TELLING)

@@ -17,8 +17,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.reasons import Changed, RefusalReason
 from trainers.process.environment.installed_packages import is_installed
 from trainers.process.script import isolation

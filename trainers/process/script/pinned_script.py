@@ -11,9 +11,9 @@ import io
 import os
 from pathlib import Path
 
-from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular, write_atomically
-from supervisor.wire.seal import script_hash
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.snapshots.seal import script_hash
 from trainers.process.script.pinned_modules import show_as_kept
 
 CHANGED = (

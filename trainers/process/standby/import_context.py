@@ -17,7 +17,11 @@ from pathlib import Path
 from types import ModuleType
 
 from supervisor.wire.files import read_json, write_json
-from supervisor.wire.standby_messages import FRAMEWORKS, ImportRecord, difference
+from supervisor.wire.messages.standby_messages import (
+    FRAMEWORKS,
+    ImportRecord,
+    difference,
+)
 
 ASKED_FOR = (
     *("ABSL_", "CUDA_", "CUDNN_", "GOTO_", "GRPC_", "HOME", "JAX_", "KERAS_", "KMP_"),

@@ -19,7 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from supervisor.wire.standby_messages import FRAMEWORKS, ImportRecord, difference
+from supervisor.wire.messages.standby_messages import (
+    FRAMEWORKS,
+    ImportRecord,
+    difference,
+)
 from trainers.process.environment.installed_packages import is_installed
 from trainers.process.hooks import import_hooks
 from trainers.process.script import run_entropy

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from supervisor.wire.json_record import JsonRecord
-from supervisor.wire.standby_messages import (
+from supervisor.wire.messages.standby_messages import (
     MOST_BYTES,
     HandOver,
     StandbyAnswer,

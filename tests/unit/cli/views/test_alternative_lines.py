@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from supervisor.cli.daemon_client import box_option
+from supervisor.cli.sources.daemon_client import box_option
 from supervisor.cli.views.advised_spec import WrittenSpec
 from supervisor.cli.views.alternative_lines import lines
 from supervisor.core.jobs.spec import build_spec

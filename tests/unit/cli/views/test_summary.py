@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from supervisor.cli.views.summary import RunFigures, summary
+from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.wire.paths import StatePaths
 
 MIB = 2**20

@@ -12,7 +12,7 @@ from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
 from supervisor.core.advisories.rules import advise
 from supervisor.core.advisories.run_evidence import BatchMemory, RunEvidence
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
-from supervisor.wire.step_evidence import StepEvidence
+from supervisor.wire.records.step_evidence import StepEvidence
 
 OURS, OTHER = 7, 8
 BUSY = Gpu(

@@ -12,7 +12,7 @@ from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.core.advisories.rules import RULES, advise, followed
 from supervisor.core.advisories.run_evidence import RunEvidence
-from supervisor.wire.step_evidence import StepEvidence
+from supervisor.wire.records.step_evidence import StepEvidence
 
 HEALTHY = StepEvidence(
     fit=0,

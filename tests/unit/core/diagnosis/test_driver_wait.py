@@ -12,7 +12,7 @@ from supervisor.core.diagnosis.driver_wait import (
 )
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import SIGKILL, record_of
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
 from tests.support.evidence import refusal
 
 ABORTED = Evidence(exit=record_of(None, 6))

@@ -20,7 +20,7 @@ from supervisor.core.memory.figures import MemoryFigures, OomVerdict
 from supervisor.core.memory.oom_analysis import OomAnalysis, autopsy_of
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.subject_remedies import STOPS
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.lives import exit_record, oom_report
 from tests.support.stories import TENANT, Story, gpu
 

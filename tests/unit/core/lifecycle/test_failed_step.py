@@ -29,7 +29,7 @@ from supervisor.core.lifecycle.events import (
     WentOn,
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
-from supervisor.runtime.directive_builder import answer_of, incident_sentence
+from supervisor.runtime.attempts.directive_builder import answer_of, incident_sentence
 from tests.support import lives
 from tests.support.lives import fresh, happen, kinds, oom_report
 

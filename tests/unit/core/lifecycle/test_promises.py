@@ -32,7 +32,7 @@ from supervisor.core.lifecycle.table import TABLE, step
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.policy import Policy
-from supervisor.wire.records import CrashReport, ExitRecord
+from supervisor.wire.records.end_records import CrashReport, ExitRecord
 
 GPUS = tuple(
     Gpu(uuid=f"GPU-{n}", index=n, memory=GpuMemory(total=100, used=0, free=100))

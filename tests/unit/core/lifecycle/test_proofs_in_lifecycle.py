@@ -19,7 +19,7 @@ from supervisor.core.lifecycle.events import (
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.core.text.log_level import LogLevel
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 from tests.support.lives import POLICY, drained, fresh, happen, killed
 
 NEXT = (DeadlineExpired(), GateClear(), Spawned(7))

@@ -20,8 +20,8 @@ from supervisor.core.memory.alternatives import (
     title_of,
     to_try,
 )
+from supervisor.wire.records.trial_records import TrialFit
 from supervisor.wire.slices import count
-from supervisor.wire.trial_records import TrialFit
 
 MIB = 2**20
 FIT = TrialFit(

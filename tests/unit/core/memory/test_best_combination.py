@@ -37,7 +37,7 @@ from supervisor.core.memory.trial_results import (
     TrialResult,
     is_tight,
 )
-from supervisor.wire.trial_records import TrialEnd, TrialStep
+from supervisor.wire.records.trial_records import TrialEnd, TrialStep
 
 LIMIT = 1000
 JIT = Alternative(axis=AlternativeAxis.JIT, value=ON)

@@ -21,7 +21,7 @@ from supervisor.core.remediation.microbatch_planner import next_plan
 from supervisor.core.remediation.observations import failed_elsewhere, observations
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.slice_growth import SETTLED_STEPS, regrown
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.lives import exit_record, fresh, oom_report
 
 MIB = 2**20

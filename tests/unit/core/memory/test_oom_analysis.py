@@ -23,7 +23,7 @@ from supervisor.core.memory.oom_analysis import (
     op_in,
     shape_in,
 )
-from supervisor.wire.memory_answer import HeldObject, MemoryAnswer, Variable
+from supervisor.wire.messages.memory_answer import HeldObject, MemoryAnswer, Variable
 
 MIB, GIB = 2**20, 2**30
 SHORT = MemoryFigures(

@@ -14,7 +14,7 @@ from supervisor.core.memory.step_estimate import (
     largest_fitting,
     parts,
 )
-from supervisor.wire.estimate_records import ModelMemory, StepMemory
+from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
 
 MIB = 2**20
 MODEL = ModelMemory(

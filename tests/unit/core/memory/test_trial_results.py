@@ -22,7 +22,7 @@ from supervisor.core.memory.trial_results import (
     same_bits,
     time_ratio,
 )
-from supervisor.wire.trial_records import TrialEnd, TrialStep
+from supervisor.wire.records.trial_records import TrialEnd, TrialStep
 
 SLICED = (of_slices(4),)
 HALF = (Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16),)

@@ -35,8 +35,8 @@ from supervisor.core.metrics.metric import (
     Point,
 )
 from supervisor.core.metrics.run_metrics import BETWEEN, PHASES
-from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import MemorySource, Phase
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
 
 EMPTY = JobStatus(job="a", state=JobState.LAUNCHING, attempt=0)

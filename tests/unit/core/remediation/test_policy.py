@@ -17,8 +17,8 @@ from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import MIXED, NOTHING, Overrides
 from supervisor.core.remediation.policy import Decision, Policy
-from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.evidence import refusal
 from tests.support.stories import Story
 

@@ -10,7 +10,7 @@ from supervisor.core.diagnosis.explain import explain_incident
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.proofs import ProofRule, ResumeProof, to_prove
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 
 PROVED = ResumeProof(result=Proof.PROVED, steps=4, tensors=60, seconds=0.5)
 DIFFERS = ResumeProof(

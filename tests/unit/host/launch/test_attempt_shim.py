@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from supervisor.host.launch import attempt_shim
-from supervisor.wire.records import ExitRecord, Shimmed
+from supervisor.wire.records.end_records import ExitRecord, Shimmed
 
 SHIM = [sys.executable, "-I", "-S", str(Path(attempt_shim.__file__))]
 ROOT = str(Path(__file__).parents[4])

@@ -6,9 +6,9 @@ from pathlib import Path
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import environment, same_process
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import Shimmed
+from supervisor.wire.records.end_records import Shimmed
 
 
 def directive(*, slice_size: int | None = None) -> Directive:

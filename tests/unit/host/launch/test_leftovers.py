@@ -24,8 +24,8 @@ from supervisor.host.launch.leftovers import Leftovers, room
 from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import doomed, slept_seconds, stat
 from supervisor.host.process.process_tree import ProcessTree
-from supervisor.wire.directive import MARKER
-from supervisor.wire.records import Shimmed
+from supervisor.wire.messages.directive import MARKER
+from supervisor.wire.records.end_records import Shimmed
 
 PATIENCE = 60.0
 SLEEP = "import time; time.sleep(600)"

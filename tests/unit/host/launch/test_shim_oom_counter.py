@@ -11,7 +11,7 @@ import pytest
 
 from supervisor.host.launch import attempt_shim
 from supervisor.host.process import cgroup
-from supervisor.wire.records import ExitRecord
+from supervisor.wire.records.end_records import ExitRecord
 
 MEMORY = Path("/sys/fs/cgroup/memory")
 ENTERS = """

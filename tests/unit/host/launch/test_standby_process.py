@@ -20,8 +20,8 @@ from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import LaunchedAttempt, LaunchError, read_shimmed
 from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.marker_scan import marker_of
-from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from tests.support.directives import directive_of, spec_of
 

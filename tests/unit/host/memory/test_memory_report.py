@@ -25,8 +25,8 @@ from supervisor.host.memory.memory_report import (
     kept_report,
     live_report,
 )
-from supervisor.runtime.job_locator import JobFiles
-from supervisor.wire.memory_answer import HeldObject, MemoryAnswer, Variable
+from supervisor.runtime.recording.job_locator import JobFiles
+from supervisor.wire.messages.memory_answer import HeldObject, MemoryAnswer, Variable
 from supervisor.wire.page import MemorySource, PageWriter
 from supervisor.wire.paths import AttemptPaths
 from tests.support.fake_nvml import GIB, FakeNvml

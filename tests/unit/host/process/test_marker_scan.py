@@ -16,7 +16,7 @@ import pytest
 from supervisor.host.process import marker_scan
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import stat
-from supervisor.wire.directive import MARKER
+from supervisor.wire.messages.directive import MARKER
 
 PATIENCE = 60.0
 HANGS = 4194301

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.jobs.remote_tier import SEAL, SNAPSHOTS, Claim, RemoteName, chains
+from supervisor.core.jobs.remote.remote_tier import (
+    SEAL,
+    SNAPSHOTS,
+    Claim,
+    RemoteName,
+    chains,
+)
 from supervisor.host.remote.remote_job import (
     DamagedRemoteError,
     RemoteJob,
@@ -18,7 +24,7 @@ from supervisor.host.remote.remote_job import (
     unpack,
 )
 from supervisor.host.remote.remote_store import RemoteStore, open_store
-from supervisor.wire.manifest import TENSORS
+from supervisor.wire.snapshots.manifest import TENSORS
 from tests.support.remote_tiers import RUN_ID, TOKEN, same_files, write_snapshot
 from tests.support.s3_server import BUCKET, S3Server
 

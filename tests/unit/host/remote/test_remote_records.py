@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.jobs.remote_tier import part_name
+from supervisor.core.jobs.remote.remote_tier import part_name
 from supervisor.host.remote.remote_records import (
     FORMAT,
     SealRecord,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.jobs.remote_tier import Claim
+from supervisor.core.jobs.remote.remote_tier import Claim
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.remote.remote_job import RemoteJob
 from supervisor.host.remote.remote_store import open_store

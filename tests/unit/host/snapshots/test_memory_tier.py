@@ -25,7 +25,8 @@ from supervisor.host.snapshots.snapshot_catalog import (
 from supervisor.host.telemetry.attempt_telemetry import heard, learned
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.files import write_json
-from supervisor.wire.manifest import (
+from supervisor.wire.paths import OWNER, StatePaths, memory_directory
+from supervisor.wire.snapshots.manifest import (
     DURABLE,
     FORMAT,
     MANIFEST,
@@ -33,8 +34,7 @@ from supervisor.wire.manifest import (
     TENSORS,
     Manifest,
 )
-from supervisor.wire.paths import OWNER, StatePaths, memory_directory
-from supervisor.wire.seal import hash_of, sealed
+from supervisor.wire.snapshots.seal import hash_of, sealed
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.jobs.spec import build_spec
-from supervisor.runtime.directive_builder import tiers_of
+from supervisor.runtime.attempts.directive_builder import tiers_of
 from supervisor.wire.paths import RunPaths
 from tests.support.directives import row_of
 

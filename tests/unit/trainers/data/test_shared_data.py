@@ -12,7 +12,7 @@ from tests.certify.certify import Trial
 from tests.certify.places import Death
 from tests.certify.table import TABLE
 from tests.support.zygote import Zygote
-from trainers.backends.tensorflow import pipelines
+from trainers.backends.tensorflow.data import pipelines
 from trainers.data import shared_data
 
 data = tf.data.Dataset

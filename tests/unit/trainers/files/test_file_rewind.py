@@ -16,7 +16,7 @@ from tests.support.attempts import Attempts
 
 CHILD = """
 import json, os, pathlib, shutil, signal, sqlite3, subprocess, sys
-from supervisor.wire.directive import Directive
+from supervisor.wire.messages.directive import Directive
 from trainers.files.file_rewind import FileRewind
 
 directive = Directive.read(pathlib.Path(sys.argv[1]))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.manifest import TENSORS
+from supervisor.wire.snapshots.manifest import TENSORS
 from tests.certify.certify import Trial
 from tests.certify.places import Death
 from tests.certify.table import TABLE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.proof import Proof
+from supervisor.wire.snapshots.proof import Proof
 from tests.support.attempts import Attempts, Outcome
 from tests.support.zygote import Zygote
 from trainers.fit.compute_settings import (

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.manifest import TENSORS
 from supervisor.wire.page import Phase
+from supervisor.wire.snapshots.manifest import TENSORS
 from tests.support.attempts import Attempts, Outcome, read_result
 from tests.support.zygote import Zygote
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_DRAINED
 from tests.support.attempts import Attempts, Outcome
 from tests.support.samples import sampled
 from tests.support.zygote import Zygote

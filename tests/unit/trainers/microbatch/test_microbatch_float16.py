@@ -28,7 +28,7 @@ from tests.support.sliced_models import (
     prepare,
     trained,
 )
-from trainers.backends.tensorflow import tracing
+from trainers.backends.tensorflow.functions import tracing
 
 IMAGES = np.random.default_rng(3).normal(size=(SAMPLES, 8, 8, 3)).astype("float32")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.directive import EXIT_NO_ROOM
 from supervisor.wire.files import read_json, write_json
-from supervisor.wire.records import CrashReport
+from supervisor.wire.messages.directive import EXIT_NO_ROOM
+from supervisor.wire.records.end_records import CrashReport
 from tests.support.attempts import LAUNCH, PATIENCE, Attempts
 from tests.support.small_disk import fill, mounted
 from trainers.process import crash_report

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.directive import EXIT_DRAINED
+from supervisor.wire.messages.directive import EXIT_DRAINED
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
 

@@ -15,8 +15,8 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
-from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.reasons import RefusalReason, SizeSource
 from tests.support.attempts import Attempts, Outcome
 from tests.support.version_environments import environment

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load as load_safetensors
 
-from supervisor.wire.manifest import MANIFEST, TENSORS, Manifest
+from supervisor.wire.snapshots.manifest import MANIFEST, TENSORS, Manifest
 from trainers.snapshots import durable_store, selection, tensor_image
 from trainers.snapshots.durable_store import DamagedError, SnapshotEntry, Store
 from trainers.snapshots.writer import Saved, SnapshotWriter

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from supervisor.wire.manifest import FORMAT, Manifest
+from supervisor.wire.snapshots.manifest import FORMAT, Manifest
 from trainers.snapshots import export
 from trainers.snapshots.durable_store import Store
 from trainers.snapshots.writer import Saved, SnapshotWriter

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from supervisor.wire.manifest import DURABLE, MANIFEST, MEMORY, TENSORS
-from supervisor.wire.manifest import Manifest as TheManifest
+from supervisor.wire.snapshots.manifest import DURABLE, MANIFEST, MEMORY, TENSORS
+from supervisor.wire.snapshots.manifest import Manifest as TheManifest
 from tests.support.snapshot_tiers import Run, content, manifest, open_run, values
 from trainers.snapshots import selection, writer
 from trainers.snapshots.durable_store import SnapshotEntry, Store

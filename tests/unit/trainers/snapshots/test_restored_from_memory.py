@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.manifest import DURABLE, MEMORY
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from tests.support.attempts import Attempts, Outcome
 from tests.support.zygote import Zygote
 

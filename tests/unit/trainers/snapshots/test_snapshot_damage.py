@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
+from supervisor.wire.snapshots.manifest import FORMAT, MANIFEST, TENSORS, Manifest
 from tests.support.disk import Recorder, after_power_loss
 from trainers.snapshots import durable_store, selection, tensor_image
 from trainers.snapshots.durable_store import QUARANTINE, SnapshotEntry, Store

@@ -4,7 +4,7 @@ from typing import Any
 
 from supervisor.host.telemetry.attempt_telemetry import MOST_AT_ONCE, AttemptView, fold
 from supervisor.wire.event_file import Record, RecordKind
-from supervisor.wire.manifest import DURABLE, MEMORY
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from tests.support.snapshot_tiers import manifest
 from trainers.snapshots.snapshot_reports import SnapshotNews
 from trainers.snapshots.writer import Saved

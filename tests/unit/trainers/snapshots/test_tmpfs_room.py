@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.files import read_json
-from supervisor.wire.manifest import DURABLE, MEMORY
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from tests.support.snapshot_tiers import open_run
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
 from trainers.snapshots.tmpfs_room import TmpfsRoom, is_tmpfs

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from supervisor.wire.manifest import FORMAT, Manifest
+from supervisor.wire.snapshots.manifest import FORMAT, Manifest
 from trainers.snapshots.durable_store import Snapshot, SnapshotEntry
 from trainers.snapshots.tensor_image import of_array
 from trainers.state.state_comparison import Comparison, compare

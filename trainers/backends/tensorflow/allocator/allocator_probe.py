@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from supervisor.wire.memory_answer import Variable
+from supervisor.wire.messages.memory_answer import Variable
 from supervisor.wire.page import MemorySource
 from supervisor.wire.readings import RECENT, AllocatorReading, pack
 from trainers.backends.tensorflow.allocator import (

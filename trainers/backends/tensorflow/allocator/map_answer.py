@@ -10,7 +10,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from supervisor.wire.memory_answer import ASKED, OUT_OF_MEMORY, MemoryAnswer, Variable
+from supervisor.wire.messages.memory_answer import (
+    ASKED,
+    OUT_OF_MEMORY,
+    MemoryAnswer,
+    Variable,
+)
 from supervisor.wire.paths import AttemptPaths
 from trainers.backends.tensorflow.allocator import memory_owners
 from trainers.backends.tensorflow.allocator.native_ops import Ops

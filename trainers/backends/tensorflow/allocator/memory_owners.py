@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from supervisor.wire.memory_answer import MOST, HeldObject, Variable
+from supervisor.wire.messages.memory_answer import MOST, HeldObject, Variable
 from trainers.backends.tensorflow import memory_compat, model_variables, tensor_values
 from trainers.backends.tensorflow.allocator.native_ops import Ops
 from trainers.process.training_progress import RunningFit

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import random_state
+from trainers.backends.tensorflow.randomness import random_state
 
 TILED_BYTES = 16 * 1024 * 1024
 """Predictions are repeated to meet the labels of the whole batch, up to this size."""

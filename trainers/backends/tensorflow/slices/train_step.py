@@ -22,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import tracing
+from trainers.backends.tensorflow.functions import tracing
 from trainers.backends.tensorflow.slices import (
     batch_ops,
     float32_accumulation,

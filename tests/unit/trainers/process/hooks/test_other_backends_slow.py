@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.wire.directive import EXIT_REFUSED
+from supervisor.wire.messages.directive import EXIT_REFUSED
 from tests.certify.certify import TABLES, run_rows, short
 from tests.support.attempts import Attempts, Outcome
 from tests.support.command import Trainwarden

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_DRAINED
 from supervisor.wire.page import Phase
 from tests.support.attempts import Attempts, Outcome
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.reasons import Changed, RefusalReason
 from tests.support.attempts import Attempts, Outcome
 

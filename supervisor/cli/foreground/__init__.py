@@ -1,0 +1,1 @@
+"""A job in the foreground: ``trainwarden run``, from its checks to its end."""

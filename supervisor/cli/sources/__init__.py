@@ -1,0 +1,1 @@
+"""Where commands read from: the daemon, the files of a state directory, the remote tier."""

@@ -1,0 +1,1 @@
+"""Accounting of runs: summaries, series, snapshots, the time between failures."""

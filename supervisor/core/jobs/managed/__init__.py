@@ -1,0 +1,1 @@
+"""A job of the daemon: phases, events, the transition table, the schedule."""

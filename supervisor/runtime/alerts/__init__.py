@@ -1,0 +1,1 @@
+"""Notifications of runs and disks, on their way to people."""

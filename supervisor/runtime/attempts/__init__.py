@@ -1,0 +1,1 @@
+"""One attempt of a run: directed, started, watched, ended, and its evidence gathered."""

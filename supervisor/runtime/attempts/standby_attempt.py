@@ -1,0 +1,269 @@
+"""The standby of a run: started, watched, handed over or ended, and told of.
+
+It is no attempt: nobody else asks for it, and what becomes of it changes nothing but how
+long the next attempt takes to begin.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from supervisor.core.causes import Cause
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
+from supervisor.core.lifecycle.standby_rules import (
+    USUAL_BYTES,
+    StandbyFacts,
+    StandbyMove,
+    decide,
+)
+from supervisor.core.text.log_level import Notifier
+from supervisor.core.text.units import format_size
+from supervisor.host.launch.launcher import EarlyLauncher, LaunchedAttempt, LaunchError
+from supervisor.host.launch.standby_process import StandbyProcess
+from supervisor.host.memory.main_memory import capacity
+from supervisor.host.process.marker_scan import MarkerScan, marker_of
+from supervisor.host.service.clock import Clock
+from supervisor.wire.files import write_json
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.paths import AttemptPaths, RunPaths
+
+LOOK_SECONDS = 1.0
+"""How often it is thought about."""
+IMPORT_SECONDS = 60.0
+"""An import that takes longer hangs, as far as one can tell: a cold start may not."""
+NOT_HERE = (
+    "restart.standby: attempts start cold here; only those of `trainwarden run` on this"
+    " machine are started early"
+)
+STARTED = "a standby for attempt {} is started: it imports what this one imported"
+WAITS = "a standby waits to be attempt {}, and takes {} of main memory"
+TAKEN = "attempt {} goes on in the process that stood by"
+COLD = "attempt {} starts cold: {}"
+NONE = "no standby for attempt {}: {}"
+ENDED_ITSELF = "it has ended"
+ANOTHER = "its standby was for another attempt"
+HANGS = "its standby has not come to the end of its imports"
+KILLED_FOR_MEMORY = "the kernel has killed for memory since it was started"
+
+
+@dataclass(kw_only=True)
+class Standby:
+    """That of one run."""
+
+    run_id: str
+    spec: Spec
+    paths: RunPaths
+    launcher: EarlyLauncher | None
+    """None: nothing can be started early."""
+    environments: MarkerScan
+    """Of whoever else looks for what is left of attempts."""
+    clock: Clock
+    say: Notifier
+    size_bytes: int = USUAL_BYTES
+    """What one takes of main memory: as the last one told, once one has."""
+    about: str = ""
+    """How it is, in a sentence; empty: none is wanted."""
+    _process: StandbyProcess | None = None
+    _ending: list[StandbyProcess] = field(default_factory=list[StandbyProcess])
+    _not_for: int = 0
+    """None is tried any more for this attempt, and those before it."""
+    _short_for: int = 0
+    """The attempt beside which there was no memory for one."""
+    _stepped: tuple[int, float] | None = None
+    """The attempt that made its first step, and when that was seen."""
+    _looked_at: float = -LOOK_SECONDS
+    _started_at: float = 0.0
+
+    def begin(self) -> None:
+        """Before the first look: what an earlier supervisor left."""
+        self._leave_nothing()
+        if self.spec.restart.standby and self.launcher is None:
+            self._tell(NOT_HERE)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the run has one where it can."""
+        return self.spec.restart.standby and self.launcher is not None
+
+    def look(
+        self,
+        run: RunState,
+        *,
+        stepped: bool,
+        forecast_seconds: float | None,
+        expected: Callable[[], Directive],
+    ) -> None:
+        """Do what there is to do now. ``stepped``: the attempt has made a step.
+        ``forecast_seconds``: until main memory runs out. ``expected``: what the next is to
+        be told."""
+        if self.launcher is None or not self.wanted:
+            return
+        self._clear_ended()
+        now = self.clock.now()
+        if now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        self._watch(run)
+        decided = decide(
+            self._facts(
+                run, stepped=stepped, forecast_seconds=forecast_seconds, now=now
+            )
+        )
+        if decided.move is StandbyMove.START and self._not_for <= run.attempt:
+            self._start(self.launcher, run, expected())
+        elif decided.move is StandbyMove.END:
+            self.end(decided.because)
+        elif decided.because and self._short_for != run.attempt:
+            self._short_for = run.attempt  # once: the figures in it change
+            self._tell(NONE.format(run.attempt + 1, decided.because))
+
+    def _facts(
+        self,
+        run: RunState,
+        *,
+        stepped: bool,
+        forecast_seconds: float | None,
+        now: float,
+    ) -> StandbyFacts:
+        if stepped and (self._stepped is None or self._stepped[0] != run.attempt):
+            self._stepped = run.attempt, now
+        trains = run.phase is RunPhase.RUNNING and stepped
+        since = None if self._stepped is None or not trains else now - self._stepped[1]
+        known = run.history.attempts
+        return StandbyFacts(
+            waits=self._process is not None,
+            wanted=run.stop is None and not run.state.ended,
+            stepped_seconds=since,
+            room_bytes=_room(),
+            size_bytes=self.size_bytes,
+            forecast_seconds=forecast_seconds,
+            ran_out=bool(known) and known[-1].cause is Cause.HOST_OOM,
+        )
+
+    def _start(
+        self, launcher: EarlyLauncher, run: RunState, expected: Directive
+    ) -> None:
+        imports = self.paths.attempt(run.attempt).imports
+        if not imports.exists():
+            return
+        self._not_for, self._started_at = expected.attempt, self.clock.now()
+        try:
+            self._process = launcher.stand_by(
+                self.spec, expected, paths=self.paths, imports=imports
+            )
+        except LaunchError as error:
+            self._tell(NONE.format(expected.attempt, error))
+            return
+        self._spare(expected.attempt, spared=True)
+        self._tell(STARTED.format(expected.attempt))
+
+    def _watch(self, run: RunState) -> None:
+        """News of the process itself."""
+        process = self._process
+        if process is None:
+            return
+        number = process.expected.attempt
+        before, answer = process.answer, process.look()
+        if process.ended():
+            self._tell(NONE.format(number, ENDED_ITSELF))
+            self._drop(process)
+        elif answer is not None and before is None and answer.because:
+            self._tell(NONE.format(number, answer.because))
+            self._drop(process)
+        elif answer is not None and before is None:
+            self.size_bytes = answer.memory_bytes or self.size_bytes
+            self._tell(WAITS.format(number, format_size(answer.memory_bytes)))
+        elif number <= run.attempt:
+            self._drop(process)
+
+    def take(self, directive: Directive, paths: AttemptPaths) -> LaunchedAttempt | None:
+        """The process that stood by, which is the attempt from here on; None: there is
+        none, or it is of no use any more."""
+        process, number = self._process, directive.attempt
+        if self.launcher is None or process is None:
+            return None
+        try:
+            _object_to(process, number, since=self.clock.now() - self._started_at)
+            attempt = self.launcher.hand_over(
+                process, self.spec, directive, paths=paths
+            )
+        except LaunchError as error:
+            self._tell(COLD.format(number, error))
+            self._drop(process)
+            return None
+        self._process = None
+        self._spare(number, spared=False)
+        self._tell(TAKEN.format(number))
+        return attempt
+
+    def end(self, because: str = "") -> None:
+        """It is not wanted any more, or costs too much."""
+        process = self._process
+        if process is not None:
+            if because:
+                self._tell(NONE.format(process.expected.attempt, because))
+            self._drop(process)
+
+    def finish(self) -> None:
+        """The run has ended: nothing of it is left."""
+        self.end()
+        for process in self._ending:
+            process.wait_for_end()
+        self._clear_ended()
+        self.about = ""
+        self._leave_nothing()
+
+    def _leave_nothing(self) -> None:
+        shutil.rmtree(self.paths.standby, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.paths.standby_told.unlink(missing_ok=True)
+
+    def _drop(self, process: StandbyProcess) -> None:
+        """From here on it is something that is left, until it is gone."""
+        self._process = None
+        self._spare(process.expected.attempt, spared=False)
+        process.ask_end()
+        self._ending.append(process)
+
+    def _clear_ended(self) -> None:
+        for process in [one for one in self._ending if one.ended()]:
+            self._ending.remove(process)
+            process.clear()
+
+    def _spare(self, number: int, *, spared: bool) -> None:
+        marker = marker_of(self.run_id, number)
+        own = () if self.launcher is None else self.launcher.scans
+        for scan in (self.environments, *own):
+            (scan.spared.add if spared else scan.spared.discard)(marker)
+
+    def _tell(self, sentence: str) -> None:
+        if sentence != self.about:
+            self.about = sentence
+            self.say(sentence)
+            with contextlib.suppress(OSError):  # it is told in the log
+                write_json(self.paths.standby_told, {"sentence": sentence})
+
+
+def _object_to(process: StandbyProcess, number: int, *, since: float) -> None:
+    """Raises LaunchError where it is of no use for attempt ``number``. ``since``: seconds
+    since it was started."""
+    if process.expected.attempt != number:
+        raise LaunchError(ANOTHER)
+    answer = process.look()
+    if answer is not None and answer.because:
+        raise LaunchError(answer.because)
+    if answer is None and since > IMPORT_SECONDS:
+        raise LaunchError(HANGS)
+    if process.has_seen_oom_kills:
+        raise LaunchError(KILLED_FOR_MEMORY)
+
+
+def _room() -> int | None:
+    """Main memory that is left for it: of the machine, or of our cgroup."""
+    try:
+        return capacity(os.getpid(), rss=0, limit=None)
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""A script that is started to be measured: estimated, certified, tried in other ways."""

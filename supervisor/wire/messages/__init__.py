@@ -1,0 +1,1 @@
+"""Messages between supervisor and training: what one asks, what the other answers."""

@@ -1,0 +1,1 @@
+"""Records that training leaves for the supervisor: its end, estimates, trials, evidence."""

@@ -1,0 +1,1 @@
+"""What both sides know of a snapshot: manifest, hashes, what came of a proof."""

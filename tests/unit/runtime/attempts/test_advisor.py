@@ -1,0 +1,118 @@
+"""The advisor tells when advice has changed, and only then."""
+
+import json
+from dataclasses import replace
+
+from supervisor.core.advisories.advisory import AdvisoryKind
+from supervisor.core.advisories.gpu_rules import LOOKS
+from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
+from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
+from supervisor.runtime.attempts.advisor import Advisor
+from supervisor.wire.event_file import Record, RecordKind
+from supervisor.wire.page import Page, Phase
+from supervisor.wire.records.step_evidence import StepEvidence
+
+SLOW = StepEvidence(
+    fit=0,
+    steps=100,
+    seconds=50.0,
+    data_steps=100,
+    data_seconds=50.0,
+    wait_seconds=40.0,
+    wide_inputs=("4x8",),
+)
+SOUND = replace(SLOW, wait_seconds=0.0)
+
+
+def view(evidence: StepEvidence, **changes: object) -> AttemptView:
+    """What is known of an attempt that wrote it, and these in the place of its own."""
+    fields = json.loads(json.dumps({**evidence.to_json(), **changes}))
+    return fold(AttemptView(), [Record(RecordKind.EVIDENCE, 1, fields)])
+
+
+def test_it_tells_what_is_new() -> None:
+    """At the first evidence, where figures are others, and where it holds no more."""
+    advisor = Advisor()
+    assert advisor.look(AttemptView()) == ()
+    (first,) = advisor.look(view(SLOW))
+    assert [one.kind for one in first.advisories] == [AdvisoryKind.INPUT_BOUND]
+    assert advisor.look(view(SLOW)) == ()
+    (over,) = advisor.look(view(SOUND))
+    assert [one.over for one in over.advisories] == [True]
+    assert advisor.look(view(replace(SOUND, steps=101))) == ()
+
+
+GPU = Gpu(
+    uuid="GPU-a",
+    utilization=0.5,
+    pcie_lanes=(8, 16),
+    processes=(GpuProcess(pid=7, bytes=1),),
+)
+TRAINS = Page(
+    phase=Phase.TRAINING,
+    effective_batch=32,
+    slices=1,
+    memory_peak_bytes=10,
+    memory_limit_bytes=100,
+)
+
+
+def seen(advisor: Advisor, page: Page | None, *, times: int = LOOKS) -> None:
+    """So many samples of the driver."""
+    for _ in range(times):
+        advisor.see_gpus((replace(GPU),), page, named=("GPU-a",), ours={7})
+
+
+def test_gpus_are_looked_at_while_steps_are_made() -> None:
+    """Each sample once; not while it compiles, nor where nothing is known of them."""
+    advisor = Advisor()
+    seen(advisor, replace(TRAINS, phase=Phase.COMPILING), times=99)
+    seen(advisor, None, times=99)
+    one = (GPU,)
+    for _ in range(99):
+        advisor.see_gpus((), TRAINS, named=(), ours={7})
+        advisor.see_gpus(one, TRAINS, named=("GPU-a",), ours={7})
+    assert advisor.look(AttemptView(), TRAINS) == ()
+    seen(advisor, TRAINS)
+    (told,) = advisor.look(AttemptView(), TRAINS)
+    assert [one.kind for one in told.advisories] == [AdvisoryKind.PCIE_WIDTH]
+    seen(advisor, TRAINS)
+    assert advisor.look(AttemptView(), TRAINS) == ()
+
+
+def test_a_batch_that_is_worked_through_in_slices_is_not_small() -> None:
+    """Its peak says nothing of the batch; nor does a page without figures."""
+    steps = view(replace(SOUND, on_cpu=False))
+    for page in (
+        None,
+        replace(TRAINS, slices=2),
+        replace(TRAINS, memory_limit_bytes=None),
+        TRAINS,
+    ):
+        advisor = Advisor()
+        seen(advisor, TRAINS)
+        (told,) = advisor.look(steps, page)
+        kinds = {one.kind for one in told.advisories}
+        assert (AdvisoryKind.SMALL_BATCH in kinds) == (page is TRAINS)
+
+
+def test_the_file_may_hold_anything() -> None:
+    """What training does not write is no evidence, and stops nobody."""
+    assert view(SLOW).evidence == SLOW
+    strange: list[dict[str, object]] = [
+        {"seconds": float("inf")},
+        {"wait_seconds": float("nan")},
+        {"steps": -1},
+        {"steps": 10**5000},
+        {"steps": "many"},
+        {"data_seconds": None},
+    ]
+    for changes in strange:
+        fields = {**SLOW.to_json(), **changes}
+        found = fold(AttemptView(), [Record(RecordKind.EVIDENCE, 1, fields)])
+        assert found.evidence is None, changes
+    odd = view(SLOW, wide_inputs=[1, None, "x" * 500] * 50).evidence
+    assert odd is not None
+    assert odd.wide_inputs[:2] == ("1", "None")
+    assert len(odd.wide_inputs) == 20
+    assert max(map(len, odd.wide_inputs)) == 100

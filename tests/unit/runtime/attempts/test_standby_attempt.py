@@ -1,0 +1,141 @@
+"""The standby of a run: when there is none, and that it is said once."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.events import DrainRequested
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
+from supervisor.core.lifecycle.standby_rules import QUIET_SECONDS
+from supervisor.core.text.log_level import LogLevel
+from supervisor.host.launch.direct import DirectLauncher
+from supervisor.host.process.marker_scan import MarkerScan, marker_of
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.attempts.standby_attempt import LOOK_SECONDS, NOT_HERE, Standby
+from supervisor.runtime.status_builder import standby_sentence
+from supervisor.wire.files import write_json
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.paths import RunPaths
+from tests.support.directives import directive_of, spec_of
+from tests.support.lives import POLICY
+
+TRAINS = RunState(policy=POLICY, grace_seconds=1.0, phase=RunPhase.RUNNING, attempt=1)
+
+
+@dataclass(frozen=True)
+class HandClock(Clock):
+    """Goes on when it is told to."""
+
+    shown: list[float] = field(default_factory=lambda: [1000.0])
+
+    @override
+    def now(self) -> float:
+        return self.shown[-1]
+
+
+@dataclass
+class Watched:
+    """A standby, and all that was said of it."""
+
+    directory: Path
+    wanted: bool = True
+    detached: bool = False
+    size_bytes: int = 1 << 20
+    said: list[str] = field(default_factory=list[str])
+    clock: HandClock = field(default_factory=HandClock)
+    scan: MarkerScan = field(default_factory=MarkerScan)
+    standby: Standby = field(init=False)
+    spec: Spec = field(init=False)
+
+    def __post_init__(self) -> None:
+        script = self.directory / "train.py"
+        script.write_text("import time; time.sleep(60)")
+        self.spec = spec_of(script, restart={"standby": self.wanted})
+        paths = RunPaths(self.directory / "run-1")
+        paths.attempt(1).root.mkdir(parents=True)
+        write_json(paths.attempt(1).imports, {"imports": []})
+        self.standby = Standby(
+            run_id="a-run",
+            spec=self.spec,
+            paths=paths,
+            launcher=DirectLauncher(detached=self.detached).early,
+            environments=self.scan,
+            clock=self.clock,
+            say=self.say,
+            size_bytes=self.size_bytes,
+        )
+        self.standby.begin()
+
+    def say(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+        """As the run would."""
+        assert level is LogLevel.INFO
+        self.said.append(text)
+
+    def expected(self) -> Directive:
+        """What the next attempt would be told."""
+        made = directive_of(self.spec, self.standby.paths, "j", attempt=2)
+        return replace(made, run_id="a-run")
+
+    def look(self, run: RunState = TRAINS, *, seconds: float = LOOK_SECONDS) -> None:
+        """Once, after so long."""
+        self.clock.shown.append(self.clock.now() + seconds)
+        self.standby.look(
+            run, stepped=True, forecast_seconds=None, expected=self.expected
+        )
+
+
+def test_who_did_not_ask_has_none(tmp_path: Path) -> None:
+    """It is off by default, and nothing is said of it."""
+    one = Watched(tmp_path, wanted=False)
+    assert spec_of(tmp_path / "train.py").restart.standby is False
+    one.look()
+    one.look(seconds=QUIET_SECONDS)
+    one.standby.finish()
+    assert (one.said, one.standby.about) == ([], "")
+    assert not one.standby.paths.standby.exists()
+
+
+def test_where_none_can_be_that_is_said(tmp_path: Path) -> None:
+    """Attempts that outlive their supervisor start cold."""
+    one = Watched(tmp_path, detached=True)
+    one.look()
+    assert (one.said, one.standby.wanted) == ([NOT_HERE], False)
+
+
+def test_none_is_started_where_memory_is_short(tmp_path: Path) -> None:
+    """It is said once for an attempt, and stands in the status."""
+    one = Watched(tmp_path, size_bytes=1 << 60)
+    for _ in range(3):
+        one.look(seconds=QUIET_SECONDS)
+    (said,) = one.said
+    assert said.startswith("no standby for attempt 2: ")
+    assert said.endswith("GiB should be")
+    assert standby_sentence(one.standby.paths) == said
+    assert not one.standby.paths.standby.exists()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_it_is_spared_while_it_waits_and_ends_with_the_run(
+    tmp_path: Path, *, ends: bool
+) -> None:
+    """Whoever looks for what is left of attempts passes it over, and no longer."""
+    one = Watched(tmp_path)
+    one.look()
+    one.look(seconds=QUIET_SECONDS)
+    assert one.said == [
+        "a standby for attempt 2 is started: it imports what this one imported"
+    ]
+    marker = marker_of("a-run", 2)
+    assert one.scan.spared == {marker}
+    assert one.scan.wait_for(marker_of("a-run")) == {}
+    if ends:
+        one.look(replace(TRAINS, stop=DrainRequested("Ctrl-C")))
+        assert one.scan.spared == set()
+    one.standby.finish()
+    assert one.scan.spared == set()
+    assert MarkerScan().wait_for(marker) == {}
+    assert not one.standby.paths.standby.exists()
+    assert standby_sentence(one.standby.paths) is None

@@ -1,0 +1,97 @@
+"""What is written down of a run at once, and what may wait: real ledgers."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.causes import Cause
+from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.runtime.recording.run_recorder import SNAPSHOT_SECONDS, RunRecorder
+from tests.support.lives import fresh
+from tests.support.long_life import WoundClock
+
+
+@dataclass
+class Written:
+    """A run whose history changes, and what the ledger says of it."""
+
+    ledger: Ledger
+    row: RunRow
+    clock: WoundClock = field(default_factory=WoundClock)
+
+    def __post_init__(self) -> None:
+        self.recorder = RunRecorder(
+            row=self.row, ledger=self.ledger, clock=self.clock, say=_silent
+        )
+        first = AttemptHistory(number=1, snapshot_step=10)
+        self.run = _with(fresh(), first)
+        self.recorder.attempt(first)
+
+    def becomes(self, **changes: object) -> None:
+        """Its attempt changes, as a step of the loop tells the recorder."""
+        last = self.run.history.last
+        assert last is not None
+        run = _with(self.run, replace(last, **changes))  # type: ignore[arg-type]  # by name
+        with self.recorder.together():
+            self.recorder.changes(self.run, run)
+        self.run = run
+
+    @property
+    def known(self) -> AttemptHistory:
+        """What the ledger knows of the attempt."""
+        (found,) = self.ledger.attempts(self.row.id)
+        return found
+
+
+def _silent(*_: object, **__: object) -> None:
+    """Nobody listens."""
+
+
+def _with(run: RunState, attempt: AttemptHistory) -> RunState:
+    return replace(run, history=History(attempts=(attempt,)))
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    """A run of which the first snapshot is written down."""
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        row = ledger.begin_run(
+            run_id="digits-1",
+            job="digits",
+            script="/a/train.py",
+            script_hash="1",
+            seed=1,
+            spec={"script": "train.py"},
+            now=1.0,
+        )
+        yield Written(ledger, row)
+
+
+def test_newer_snapshots_are_written_down_seldom(written: Written) -> None:
+    """Many snapshots make one entry: the newest, some minutes after the first of them."""
+    for step in (20, 30, 40):
+        written.becomes(snapshot_step=step)
+        written.clock.wind(SNAPSHOT_SECONDS / 4)
+        written.recorder.flush()
+        assert written.known.snapshot_step == 10
+    written.clock.wind(SNAPSHOT_SECONDS / 4)
+    written.recorder.flush()
+    assert written.known.snapshot_step == 40
+
+
+def test_what_else_is_known_is_written_down_at_once(written: Written) -> None:
+    """And with it the snapshot that was waiting; it does not come back later."""
+    written.becomes(snapshot_step=20)
+    written.becomes(batch=64)
+    assert (written.known.batch, written.known.snapshot_step) == (64, 20)
+    written.becomes(snapshot_step=30)
+    written.becomes(cause=Cause.DEVICE_OOM, snapshot_step=30)
+    assert (written.known.cause, written.known.snapshot_step) == (Cause.DEVICE_OOM, 30)
+    written.clock.wind(2 * SNAPSHOT_SECONDS)
+    written.recorder.flush()
+    assert written.known.cause is Cause.DEVICE_OOM

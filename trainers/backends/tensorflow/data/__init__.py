@@ -1,0 +1,1 @@
+"""``tf.data`` pipelines: sizes, draws, what can be repeated."""

@@ -1,0 +1,1 @@
+"""Functions that TensorFlow compiled or traced: their calls, effects and names."""

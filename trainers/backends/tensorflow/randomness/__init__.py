@@ -1,0 +1,1 @@
+"""Randomness of TensorFlow: states, and draws without a seed."""

@@ -1,0 +1,1 @@
+"""A ``fit`` that goes on from a snapshot: found, matched, restored, proved."""

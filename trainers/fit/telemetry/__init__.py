@@ -1,0 +1,1 @@
+"""What a running ``fit`` tells of its steps."""
