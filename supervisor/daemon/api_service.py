@@ -178,14 +178,14 @@ class ApiService:
         assert row is not None  # noqa: S101  # it was put there
         return row
 
-    def entry(self, caller: Caller, name: str, deed: Permission) -> ManagedJob:
+    def entry(self, caller: Caller, name: str, permission: Permission) -> ManagedJob:
         """A job, if ``caller`` may do that to it. Raises SchedulerError."""
         self._allow(caller, Permission.LOOK)
         found = self.scheduler.entries.get(name)
         if found is None:
             message = f"there is no job {name!r}"
             raise UnknownJobError(message)
-        self._allow(caller, deed, owner=found.row.owner)
+        self._allow(caller, permission, owner=found.row.owner)
         return found
 
     def stop(self, caller: Caller, name: str, *, drain: bool) -> ManagedJob:
@@ -380,9 +380,9 @@ class ApiService:
         return self.book.audit()
 
     def _allow(
-        self, caller: Caller, deed: Permission, *, owner: str | None = None
+        self, caller: Caller, permission: Permission, *, owner: str | None = None
     ) -> None:
-        problem = self.rules.why_not(caller, deed, owner=owner)
+        problem = self.rules.why_not(caller, permission, owner=owner)
         if problem is not None:
             raise ForbiddenError(problem)
 
