@@ -262,12 +262,6 @@ class ApiService:
             message = f"{entry.name} stands in the job file {source}: remove that first"
             raise SchedulerError(message)
 
-    def drain(self, caller: Caller) -> list[ManagedJob]:
-        """Drain every job of the box."""
-        self._allow(caller, Permission.RULE)
-        active = [one.name for one in self.scheduler.entries.busy if one.life.active]
-        return [self.stop(caller, name, drain=True) for name in active]
-
     def pause(self, caller: Caller, *, paused: bool) -> None:
         """Start nothing more until ``resume``; what runs goes on."""
         self._allow(caller, Permission.RULE)
