@@ -1,6 +1,7 @@
 """Alerts about GPUs and their driver."""
 
 from grafana.rules.alert import Alert, AlertCase, Severity
+from grafana.rules.conditions import counted
 
 GPU = "trainwarden-gpu"
 FIRST = {"gpu": "GPU-1"}
@@ -64,8 +65,10 @@ GPU_ALERTS: tuple[Alert, ...] = (
         name="TrainwardenGpuXidHardware",
         severity=Severity.CRITICAL,
         why="Kinds as NVIDIA's Xid catalogue has them: no program causes these.",
-        expr="sum by (instance, gpu, kind) "
-        f'(increase(trainwarden_gpu_xids_total{{kind=~"{HARDWARE}"}}[30m])) > 0',
+        expr=counted(
+            f'trainwarden_gpu_xids_total{{kind=~"{HARDWARE}"}}',
+            by="instance, gpu, kind",
+        ),
         summary="The driver reports a hardware fault ({{ $labels.kind }}) of "
         "{{ $labels.gpu }}.",
         description="An Xid of kind {{ $labels.kind }} on GPU {{ $labels.gpu }} of "
@@ -89,8 +92,12 @@ GPU_ALERTS: tuple[Alert, ...] = (
         name="TrainwardenGpuXidSoftware",
         severity=Severity.INFO,
         why="One is a program's mistake, and its run says so; many are worth a look.",
-        expr="sum by (instance, gpu, kind) "
-        '(increase(trainwarden_gpu_xids_total{kind=~"software|other"}[1h])) > 4.5',
+        expr=counted(
+            'trainwarden_gpu_xids_total{kind=~"software|other"}',
+            more_than=4.5,
+            within="1h",
+            by="instance, gpu, kind",
+        ),
         summary="Programs fail again and again on {{ $labels.gpu }}.",
         description="Five Xids of kind {{ $labels.kind }} or more on GPU "
         "{{ $labels.gpu }} of {{ $labels.instance }} within an hour.",
@@ -147,8 +154,11 @@ unless on (instance, gpu) trainwarden_gpu_kept_out{reason="out_of_service"} == 1
     Alert(
         name="TrainwardenGpuEccErrors",
         severity=Severity.CRITICAL,
-        expr="sum by (instance, gpu) (increase(trainwarden_gpu_ecc_errors_total"
-        '{kind="uncorrected", span="volatile"}[1h])) > 0',
+        expr=counted(
+            'trainwarden_gpu_ecc_errors_total{kind="uncorrected", span="volatile"}',
+            within="1h",
+            by="instance, gpu",
+        ),
         summary="Memory of GPU {{ $labels.gpu }} has errors that ECC cannot correct.",
         description="GPU {{ $labels.gpu }} of {{ $labels.instance }} met an uncorrectable "
         "memory error within the last hour.",

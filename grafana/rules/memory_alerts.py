@@ -1,6 +1,7 @@
 """Alerts about the memory of runs: it runs out, is in pieces, leaks, or is refused."""
 
 from grafana.rules.alert import DIGITS, Alert, AlertCase, Severity
+from grafana.rules.conditions import counted
 
 MEMORY = "trainwarden-memory"
 FRAGMENTED = 0.5
@@ -96,12 +97,9 @@ trainwarden_allocator_largest_request_bytes
         name="TrainwardenKernelOomKill",
         severity=Severity.WARNING,
         why="The cgroup goes with its attempt, so the diagnosis counts as well.",
-        expr="""\
-sum by (instance, run) (increase(trainwarden_cgroup_oom_kills_total[30m])) > 0
-or
-sum by (instance, run) (
-  increase(trainwarden_incidents_total{cause="host_oom"}[30m])
-) > 0""",
+        expr=counted("trainwarden_cgroup_oom_kills_total")
+        + "\nor\n"
+        + counted('trainwarden_incidents_total{cause="host_oom"}'),
         summary="{{ $labels.run }} ran out of main memory: the kernel killed a process.",
         description="{{ $labels.run }} on {{ $labels.instance }} reached the limit of its "
         "main memory, and the kernel killed a process or refused it more. It was "

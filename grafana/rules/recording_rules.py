@@ -15,6 +15,12 @@ STEP_BASELINE = "instance_run:trainwarden_step_duration_seconds:median6h"
 IDLE_PART = "instance_run:trainwarden_run_gpu_time_idle:ratio30m"
 FREE_PART = "instance_filesystem:trainwarden_filesystem_free:ratio"
 SNAPSHOT_LATE = "instance_run_tier:trainwarden_snapshot_wait:intervals"
+SNAPSHOT_WAIT = """\
+  max by (instance, run, tier) (trainwarden_snapshot_wait_seconds)
+  or
+  max by (instance, run, tier) (trainwarden_snapshot_age_seconds)"""
+"""Time without a new snapshot. The second line is for exporters from before there was a
+wait: in a fleet they are not upgraded all at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +99,19 @@ max by (instance, filesystem) (trainwarden_filesystem_size_bytes)""",
     ),
     RecordingRule(
         SNAPSHOT_LATE,
-        """\
-max by (instance, run, tier) (trainwarden_snapshot_wait_seconds)
+        f"""\
+(
+{SNAPSHOT_WAIT}
+)
 /
 max by (instance, run, tier) (trainwarden_snapshot_interval_seconds)
 and on (instance, run) (
-  max_over_time(trainwarden_phase{phase="training"}[5m]) == 1
+  max_over_time(trainwarden_phase{{phase="training"}}[5m]) == 1
   or
   changes(trainwarden_step[5m]) > 0
 )""",
         "Time without a new snapshot in planned intervals, while it trains: in that phase "
-        "within five minutes, as epochs change it, or with steps of a loop of its own.",
+        "within five minutes, as epochs change it, or with steps of a loop of its own. "
+        "Exporters of older versions tell the age of the newest snapshot alone.",
     ),
 )

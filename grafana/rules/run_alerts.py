@@ -9,8 +9,8 @@ from grafana.rules.alert import (
     AlertCase,
     Severity,
 )
+from grafana.rules.conditions import counted, lasting
 from grafana.rules.recording_rules import (
-    ACTIVE,
     GOODPUT,
     GOODPUT_1H,
     GOODPUT_6H,
@@ -164,7 +164,7 @@ and on (instance, run) (
         severity=Severity.WARNING,
         why="2.5 and not 3: increase() extrapolates to the edges of its window and may "
         "come out a little lower than what was counted.",
-        expr="sum by (instance, run) (increase(trainwarden_restarts_total[30m])) > 2.5",
+        expr=counted("trainwarden_restarts_total", more_than=2.5),
         summary="{{ $labels.run }} was restarted three times in half an hour.",
         description="The run {{ $labels.run }} on {{ $labels.instance }} keeps crashing. "
         "It gives up by itself once restarts stop making progress; until then it costs "
@@ -218,12 +218,9 @@ and on (instance, run) (
     Alert(
         name="TrainwardenNonFiniteLoss",
         severity=Severity.WARNING,
-        expr="""\
-max by (instance, run) (trainwarden_loss != trainwarden_loss or abs(trainwarden_loss) == Inf)
-or
-sum by (instance, run) (
-  increase(trainwarden_incidents_total{cause="non_finite_loss"}[30m])
-) > 0""",
+        expr="max by (instance, run) "
+        "(trainwarden_loss != trainwarden_loss or abs(trainwarden_loss) == Inf)\nor\n"
+        + counted('trainwarden_incidents_total{cause="non_finite_loss"}'),
         summary="The loss of {{ $labels.run }} is no number any more.",
         description="The loss of {{ $labels.run }} on {{ $labels.instance }} became NaN or "
         "infinite. Trainwarden goes back to a snapshot before it, if it may.",
@@ -252,14 +249,16 @@ sum by (instance, run) (
         "loss over an hour and still now; slow: twice over six hours and still now. A "
         "run that is younger than half an hour is left alone, and one that has ended: "
         "its averages outlive it.",
-        expr=f"""\
+        expr=lasting(
+            f"""\
 (
   {GOODPUT_1H} < 0.5 and {GOODPUT} < 0.5
   or
   {GOODPUT_6H} < 0.8 and {GOODPUT_30M} < 0.8
-)
-and on (instance, run) {GOODPUT} offset 30m
-and on (instance, run) {ACTIVE} == 1""",
+)""",
+            average=GOODPUT,
+            since="30m",
+        ),
         hold="15m",
         summary="{{ $labels.run }} spends too little of its time on steps.",
         description="{{ $labels.run }} on {{ $labels.instance }} loses much of its time "
@@ -412,10 +411,7 @@ unless on (instance, run) resets(trainwarden_step_duration_seconds_count[6h]) > 
         severity=Severity.WARNING,
         why="Of a run that is there, and was a quarter of an hour ago: held for another, "
         "that makes the half hour.",
-        expr=f"""\
-{IDLE_PART} > {IDLE}
-and on (instance, run) {ACTIVE} == 1
-and on (instance, run) {IDLE_PART} offset 15m""",
+        expr=lasting(f"{IDLE_PART} > {IDLE}", average=IDLE_PART, since="15m"),
         hold="15m",
         summary="GPUs of {{ $labels.run }} do nothing.",
         description="The GPUs that {{ $labels.run }} holds on {{ $labels.instance }} were "

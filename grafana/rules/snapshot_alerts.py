@@ -9,7 +9,8 @@ from grafana.rules.alert import (
     AlertCase,
     Severity,
 )
-from grafana.rules.recording_rules import ACTIVE, SNAPSHOT_LATE
+from grafana.rules.conditions import counted
+from grafana.rules.recording_rules import ACTIVE, SNAPSHOT_LATE, SNAPSHOT_WAIT
 
 BEHIND_SECONDS = 3600
 
@@ -20,8 +21,7 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
         why="Three planned intervals, and five minutes: a snapshot waits for the end of a "
         "long step. Counted from the newest one, or from where the attempt began to "
         "train. Where intervals are counted in steps there is none to compare with.",
-        expr=f"{SNAPSHOT_LATE} > 3\nand max by (instance, run, tier) "
-        "(trainwarden_snapshot_wait_seconds) > 300",
+        expr=f"{SNAPSHOT_LATE} > 3\nand (\n{SNAPSHOT_WAIT}\n) > 300",
         hold="5m",
         summary="{{ $labels.run }} has no new snapshot in its {{ $labels.tier }} tier.",
         description="{{ $labels.run }} on {{ $labels.instance }} has trained for more than "
@@ -61,6 +61,21 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
                 resolved=42,
             ),
             AlertCase(
+                about="exporters from before there was a wait, which tell the age alone",
+                series={
+                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "60x10 60+60x30 60x20",
+                    'trainwarden_snapshot_interval_seconds{run="digits", tier="durable"}': "120x60",
+                    TRAINING: "1x60",
+                    'trainwarden_snapshot_age_seconds{run="newer", tier="durable"}': "9000x60",
+                    'trainwarden_snapshot_wait_seconds{run="newer", tier="durable"}': "60x60",
+                    'trainwarden_snapshot_interval_seconds{run="newer", tier="durable"}': "120x60",
+                    'trainwarden_phase{run="newer", phase="training"}': "1x60",
+                },
+                fires=22,
+                labels=({**DIGITS, "tier": "durable"},),
+                resolved=42,
+            ),
+            AlertCase(
                 about="epochs that end every four minutes; a loop of the script's own",
                 series={
                     'trainwarden_snapshot_wait_seconds{run="digits", tier="durable"}': "60x10 400x30 60x20",
@@ -87,8 +102,7 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
     Alert(
         name="TrainwardenSnapshotFailing",
         severity=Severity.WARNING,
-        expr="sum by (instance, run, tier) "
-        "(increase(trainwarden_snapshot_failures_total[30m])) > 0",
+        expr=counted("trainwarden_snapshot_failures_total", by="instance, run, tier"),
         summary="Snapshots of {{ $labels.run }} cannot be written ({{ $labels.tier }}).",
         description="A snapshot of {{ $labels.run }} on {{ $labels.instance }} could not "
         "be written to its {{ $labels.tier }} tier in the last half hour. Training goes "
@@ -112,8 +126,7 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
         severity=Severity.WARNING,
         why="An upload that fails is tried again, ever more seldom: one is the network, "
         "three within half an hour are not.",
-        expr="sum by (instance, run) "
-        "(increase(trainwarden_remote_snapshot_failures_total[30m])) > 2.5",
+        expr=counted("trainwarden_remote_snapshot_failures_total", more_than=2.5),
         summary="Snapshots of {{ $labels.run }} cannot be sent to the remote tier.",
         description="Three uploads of {{ $labels.run }} on {{ $labels.instance }} or more "
         "failed within half an hour. Training goes on; losing the machine costs more.",

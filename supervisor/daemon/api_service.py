@@ -178,14 +178,14 @@ class ApiService:
         assert row is not None  # noqa: S101  # it was put there
         return row
 
-    def entry(self, caller: Caller, name: str, deed: Permission) -> ManagedJob:
+    def entry(self, caller: Caller, name: str, permission: Permission) -> ManagedJob:
         """A job, if ``caller`` may do that to it. Raises SchedulerError."""
         self._allow(caller, Permission.LOOK)
         found = self.scheduler.entries.get(name)
         if found is None:
             message = f"there is no job {name!r}"
             raise UnknownJobError(message)
-        self._allow(caller, deed, owner=found.row.owner)
+        self._allow(caller, permission, owner=found.row.owner)
         return found
 
     def stop(self, caller: Caller, name: str, *, drain: bool) -> ManagedJob:
@@ -261,12 +261,6 @@ class ApiService:
         if source and self.jobs is not None and (self.jobs / source).exists():
             message = f"{entry.name} stands in the job file {source}: remove that first"
             raise SchedulerError(message)
-
-    def drain(self, caller: Caller) -> list[ManagedJob]:
-        """Drain every job of the box."""
-        self._allow(caller, Permission.RULE)
-        active = [one.name for one in self.scheduler.entries.busy if one.life.active]
-        return [self.stop(caller, name, drain=True) for name in active]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:
         """Start nothing more until ``resume``; what runs goes on."""
@@ -386,9 +380,9 @@ class ApiService:
         return self.book.audit()
 
     def _allow(
-        self, caller: Caller, deed: Permission, *, owner: str | None = None
+        self, caller: Caller, permission: Permission, *, owner: str | None = None
     ) -> None:
-        problem = self.rules.why_not(caller, deed, owner=owner)
+        problem = self.rules.why_not(caller, permission, owner=owner)
         if problem is not None:
             raise ForbiddenError(problem)
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from supervisor.core.jobs.spec import NotifySpec
 from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.daemon import Daemon
+from supervisor.daemon.known_gpus import KnownGpus
 from supervisor.daemon.launcher_factory import (
     LauncherFactory,
     MultiUserFactory,
@@ -83,8 +83,19 @@ def composed(
             environments=population.environments,
         )
         journal.say(f"state in {paths.root}; {launcher_factory.about}")
+        known_gpus = KnownGpus(JobBook(ledger))
         observer = held.enter_context(
-            _observing(config, paths.root, launcher_factory, population, journal)
+            observing(
+                config.metrics,
+                paths.root,
+                memory="/dev/shm",  # noqa: S108  # the memory tier's
+                gpus=config.gpus.use,
+                link=_probe_of(config, launcher_factory),
+                kernel_log=os.geteuid() == 0,  # nobody else can be expected to
+                population=population,
+                say=partial(journal.say, level=LogLevel.WARNING),
+                known=known_gpus.recall(),
+            )
         )
         senders = NotificationSenders(spec=config.notify, directory=paths.root)
         starter = RunStarter(
@@ -110,31 +121,12 @@ def composed(
             api=api,
             mailbox=mailbox,
             observer=observer,
+            known_gpus=known_gpus,
             jobs=Path(config.jobs),
             caller=Caller(uid=os.geteuid(), name=user_name(os.geteuid())),
             notifier=notifier,
             journal=journal,
         )
-
-
-def _observing(
-    config: Config,
-    root: Path,
-    launcher_factory: LauncherFactory,
-    population: ProcessTree,
-    journal: Journal,
-) -> AbstractContextManager[MachineMonitor]:
-    """Who looks at the machine, and serves its metrics."""
-    return observing(
-        config.metrics,
-        root,
-        memory="/dev/shm",  # noqa: S108  # the memory tier's
-        gpus=config.gpus.use,
-        link=_probe_of(config, launcher_factory),
-        kernel_log=os.geteuid() == 0,  # nobody else can be expected to
-        population=population,
-        say=partial(journal.say, level=LogLevel.WARNING),
-    )
 
 
 def _scheduler_of(config: Config, starter: RunStarter, journal: Journal) -> Scheduler:

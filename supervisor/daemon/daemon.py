@@ -16,6 +16,7 @@ from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon import job_files
 from supervisor.daemon.api.routes import answer
 from supervisor.daemon.api_service import ApiService
+from supervisor.daemon.known_gpus import KnownGpus
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import Mailbox
 from supervisor.host.exporter.machine_monitor import MachineMonitor
@@ -45,6 +46,7 @@ class Daemon:
     api: ApiService
     mailbox: Mailbox
     observer: MachineMonitor
+    known_gpus: KnownGpus
     jobs: Path
     caller: Caller
     """In whose name job files are taken in: the daemon's own."""
@@ -113,6 +115,7 @@ class Daemon:
             jobs=self.scheduler.jobs_view(counts),
             kept_out=self.scheduler.kept_out,
         )
+        self.known_gpus.see(self.observer.gpus())
         self._look_at_disks()
         self.scheduler.starter.senders.look()
         for sentence in self.observer.news():

@@ -207,7 +207,8 @@ class Scheduler:
 
     def _stored(self, run: RunRow) -> JobStatus:
         now = self.starter.clock.now()
-        return stored_status(self.starter.ledger, run, self.starter.paths, now=now)
+        ledger, paths = self.starter.ledger, self.starter.paths
+        return stored_status(ledger, run, paths, now=now, keep=True)
 
     def _ended_at(self, run: RunRow) -> float:
         """When it ended, in monotonic seconds."""

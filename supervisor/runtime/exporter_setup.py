@@ -1,10 +1,11 @@
 """Composition of what watches the machine, and of ``/metrics``, around a run."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import MetricsSpec
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
@@ -36,6 +37,7 @@ def observing(
     kernel_log: bool = False,
     population: ProcessTree | None = None,
     say: Callable[[str], object] | None = None,
+    known: Iterable[Gpu] = (),
 ) -> Generator[MachineMonitor]:
     """Watch the machine while runs go on in ``state``; serve what is seen if asked.
 
@@ -44,6 +46,7 @@ def observing(
     ``kernel_log``: whether it is a fault if that cannot be read.
     ``population``: of the machine, where others ask for it, too. ``say``: told where the
     address of the metrics cannot be had, which is then waited for; None: it is an error.
+    ``known``: GPUs that were there before.
 
     Raises:
         ServeError: the certificate cannot be used, or the address, and nobody waits.
@@ -63,6 +66,7 @@ def observing(
             link=link,
             kernel_log=kernel_log,
             population=population,
+            known=known,
         )
         observer.start()
         stack.callback(observer.close)

@@ -24,6 +24,7 @@ from supervisor.core.jobs.remote.remote_tier import (
     next_claim,
 )
 from supervisor.core.jobs.resume_decision import StartRefusedError
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.remote.remote_job import (
     DamagedRemoteError,
@@ -381,6 +382,7 @@ def upload_request(begun: Begun, arrival: RemoteArrival) -> UploadRequest:
         record=record.to_json(),
         keep=spec.remote_keep,
         bytes_per_second=spec.remote_bandwidth,
+        boot_id=boot_id(),
     )
 
 

@@ -31,6 +31,7 @@ from supervisor.host.launch.launcher import Launcher, Name
 from supervisor.host.launch.unit_main import forget_earlier_runs
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import sweep
@@ -47,7 +48,7 @@ from supervisor.runtime.attempts.directive_builder import (
     tiers_of,
 )
 from supervisor.runtime.attempts.evidence_collector import gather
-from supervisor.runtime.status_builder import paths_of
+from supervisor.runtime.status_builder import keep_totals, paths_of
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import RunPaths, StatePaths
 from supervisor.wire.reasons import Changed
@@ -299,14 +300,19 @@ def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
     """How an attempt of ``launcher`` ended that nobody watched to its end."""
     files = begun.paths.attempt(number)
     name = Name(run_id=begun.row.run_id, job=begun.row.job, number=number)
-    return gather(
+    telemetry = Telemetry(files)
+    exited = gather(
         files,
-        telemetry=Telemetry(files),
+        telemetry=telemetry,
         log=LogFollower(files.output, cap=log_cap_of(begun.job.spec)),
         limited=begun.job.spec.memory.cpu is not None,
         snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
         unit=launcher.told(name, paths=files),
     )
+    telemetry.close()
+    archive = RunArchive(begun.ledger)
+    keep_totals(archive, begun.row.id, number, telemetry.view.tiers)
+    return exited
 
 
 def policy_of(row: RunRow, spec: Spec) -> Policy:

@@ -1,5 +1,6 @@
 """The status of a job, from three sources: the run, its page, and the ledger's counts."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.accounting.snapshot_stats import (
     NO_SNAPSHOTS,
     SnapshotStats,
+    of_earlier_boot,
     snapshot_waits,
     tier_statuses,
     together,
@@ -22,6 +24,7 @@ from supervisor.core.jobs.job_status import (
     JobStatus,
     RemoteStatus,
     SnapshotStatus,
+    TierStatus,
 )
 from supervisor.core.jobs.managed.job_phase import never_begun, queued
 from supervisor.core.jobs.unit_names import attempt_unit
@@ -29,17 +32,23 @@ from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.proofs import RESULTS
-from supervisor.host.launch.launcher import read_shimmed, same_process
+from supervisor.host.launch.launcher import (
+    has_other_clock,
+    has_our_clock,
+    read_shimmed,
+    same_process,
+)
 from supervisor.host.launch.systemctl import booted, is_active
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
-from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
-from supervisor.host.telemetry.snapshot_totals import snapshot_totals
 from supervisor.wire.files import read_json
 from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
-from supervisor.wire.paths import RunPaths, StatePaths
+from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 GONE = "its supervisor is gone; run the same command again to resume"
 ALONE = "its supervisor is gone, and training goes on; run the same command again once it has ended"
@@ -73,6 +82,8 @@ class RunFacts:
     """Of the attempts, whose newest confirms the overrides."""
     view: AttemptView = field(default_factory=AttemptView)
     """What the newest attempt says of its snapshots, among others."""
+    behind: bool = False
+    """Whether it has said more, which is still to be read."""
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     remote: RemoteStatus | None = None
     standby: str | None = None
@@ -140,6 +151,7 @@ def job_status(
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
         reached["forecast_seconds"] = facts.forecast_seconds
+    if page is not None and pid is not None and not facts.behind:
         reached["snapshot_wait_seconds"] = _waits(view, now)
     return JobStatus(
         job=facts.job,
@@ -154,12 +166,20 @@ def job_status(
         overrides=_in_force(facts, page),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
-        tiers=tier_statuses(together(earlier.tiers, view.tiers), now=now),
+        tiers=UNREAD_TIERS
+        if facts.behind
+        else tier_statuses(together(earlier.tiers, view.tiers), now=now),
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         advisories=_advisories(facts, lives=pid is not None),
         **reached,
     )
+
+
+UNREAD_TIERS: Mapping[str, TierStatus] = dict.fromkeys(
+    (MEMORY, DURABLE), TierStatus(snapshots=None, failures=None)
+)
+"""Counters that climbed anew from 0 would be a spike in each rate: better none for a while."""
 
 
 def _waits(view: AttemptView, now: float) -> dict[str, float]:
@@ -261,9 +281,9 @@ def _age(ns: int | None, now: float) -> float | None:
 
 
 def _snapshot(page: Page, now: float) -> SnapshotStatus | None:
-    age = _age(page.snapshot_ns, now)
-    if page.snapshot_step is None or age is None:
+    if page.snapshot_step is None:
         return None
+    age = _age(page.snapshot_ns, now)
     return SnapshotStatus(step=page.snapshot_step, age_seconds=age)
 
 
@@ -290,13 +310,15 @@ def _not_begun(row: JobRow) -> JobStatus:
 
 
 def stored_status(
-    ledger: Ledger, run: RunRow, paths: StatePaths, *, now: float
+    ledger: Ledger, run: RunRow, paths: StatePaths, *, now: float, keep: bool = False
 ) -> JobStatus:
-    """The status of ``run`` as its files tell it, whoever supervises it."""
+    """The status of ``run`` as its files tell it, whoever supervises it. ``keep``: of
+    ``SnapshotTotals``."""
     attempts = ledger.attempts(run.id)
     number = attempts[-1].number if attempts else 0
     run_paths = paths_of(run, paths)
     files = run_paths.attempt(number)
+    totals = SnapshotTotals(RunArchive(ledger), run.id, keep=keep)
     supervised = is_locked(paths.lock(run.job))
     state, message = run.state, run.message
     gone = not state.ended and not supervised
@@ -308,9 +330,10 @@ def stored_status(
         message = _unsupervised(JobBook(ledger).job(run.job), number, pid)
     telemetry = Telemetry(files)
     telemetry.poll()
-    view = telemetry.view
+    page, view = telemetry.page(), telemetry.view
     if not alive:
-        view = replace(view, tiers=snapshot_totals(files))
+        page, tiers = _in_this_boot(files, page, totals.of(number, files))
+        view = replace(view, tiers=tiers)
     facts = RunFacts(
         job=run.job,
         state=state,
@@ -320,12 +343,13 @@ def stored_status(
         overrides=run.overrides or NOTHING,
         history=History(attempts=attempts),
         view=view,
+        behind=alive and telemetry.behind,
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
         standby=standby_sentence(run_paths) if supervised else None,
     )
-    earlier = ended_attempts(run_paths, number)
+    earlier = ended_attempts(run_paths, number, totals)
     pid = shimmed.pid if alive and shimmed is not None else None
-    return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
+    return job_status(facts, page, pid=pid, now=now, earlier=earlier)
 
 
 def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:
@@ -352,7 +376,7 @@ def remote_status(paths: RunPaths, *, now: float) -> RemoteStatus | None:
     told = None if value is None else UploadProgress.from_json(value)
     if told is None:
         return None
-    since = told.whole_ns
+    since = told.whole_ns if has_our_clock(told.boot_id) else None
     return RemoteStatus(
         address=told.address,
         step=told.step,
@@ -360,7 +384,7 @@ def remote_status(paths: RunPaths, *, now: float) -> RemoteStatus | None:
         failures=told.failures,
         sent_bytes=told.sent_bytes,
         kept_bytes=told.kept_bytes,
-        age_seconds=None if since is None else max(now - since / 1e9, 0.0),
+        age_seconds=_age(since, now),
         sending=told.sending,
         problem=told.problem,
         taken_by=told.taken_by,
@@ -379,9 +403,59 @@ def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
     return owner.run(run.job, run.number)
 
 
-def ended_attempts(paths: RunPaths, number: int) -> EndedAttempts:
-    """Those before ``number``, as their files tell it."""
+def ended_attempts(
+    paths: RunPaths, number: int, totals: "SnapshotTotals"
+) -> EndedAttempts:
+    """Those before ``number``, as their files and the ledger tell it."""
     found = NONE_ENDED
-    for files in map(paths.attempt, range(1, number)):
-        found = found.and_then(Telemetry(files).page(), snapshot_totals(files))
+    for one in range(1, number):
+        files = paths.attempt(one)
+        page = Telemetry(files).page()
+        found = found.and_then(*_in_this_boot(files, page, totals.of(one, files)))
     return found
+
+
+class SnapshotTotals:
+    """Totals of the snapshots of attempts that have ended.
+
+    The ledger has them. Their event files tell them too, but in a record a second: to read
+    those of all attempts again with each daemon would hold up all runs.
+    """
+
+    def __init__(self, archive: RunArchive, run: int, *, keep: bool) -> None:
+        """``keep``: write down what only an event file tells, of a supervisor that died
+        with the attempt, or an older version: for who looks after the run."""
+        self._archive, self._run, self._keep = archive, run, keep
+        self._known = archive.snapshots(run)
+
+    def of(self, number: int, files: AttemptPaths) -> SnapshotStats:
+        """Those of attempt ``number``."""
+        known = self._known.get(number)
+        if known is not None:
+            return known
+        telemetry = Telemetry(files)
+        telemetry.read_rest()
+        telemetry.close()
+        told = telemetry.view.tiers
+        if self._keep:
+            keep_totals(self._archive, self._run, number, told)
+        return told
+
+
+def keep_totals(
+    archive: RunArchive, run: int, attempt: int, tiers: SnapshotStats
+) -> None:
+    """Write down what an attempt that has ended told of its snapshots. Where that cannot be
+    now its event file is read once more, by the next supervisor."""
+    with contextlib.suppress(LedgerError):
+        archive.put_snapshots(run, attempt, tiers)
+
+
+def _in_this_boot(
+    files: AttemptPaths, page: Page | None, tiers: SnapshotStats
+) -> tuple[Page | None, SnapshotStats]:
+    """What an attempt tells, without the times of another boot of the machine."""
+    if not has_other_clock(files):
+        return page, tiers
+    undated = None if page is None else replace(page, snapshot_ns=None)
+    return undated, of_earlier_boot(tiers)

@@ -134,6 +134,7 @@ class Supervisor:
             row=self.row,
             spec=self.spec,
             paths=self.paths,
+            archive=archive,
             launcher=self.launcher,
             clock=self.clock,
             post=self.post,

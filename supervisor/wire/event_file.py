@@ -21,6 +21,8 @@ from supervisor.wire.room_ahead import take_room
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
+POLL_BYTES = 4 * MAX_LINE_BYTES
+"""Read at most in one call, which takes a quarter of a second."""
 ROOM_BYTES = 64 * 1024
 """Taken ahead of the end of the file: some 300 records."""
 MOST_LATE = 4096
@@ -242,15 +244,19 @@ class EventReader:
         self._offset = 0
         self.rejected = 0
         """Lines that were no records."""
+        self.behind = False
+        """Whether there was more than the last ``poll`` read."""
 
-    def poll(self, *, at_most_bytes: int = 4 * MAX_LINE_BYTES) -> list[Record]:
+    def poll(self, *, at_most_bytes: int = POLL_BYTES) -> list[Record]:
         """The next records; at most ``at_most_bytes`` are read in one call."""
+        self.behind = False
         try:
             descriptor = self._file.descriptor()
             new = os.fstat(descriptor).st_size - self._offset
             if new <= 0:
                 return []
             content = os.pread(descriptor, min(new, at_most_bytes), self._offset)
+            self.behind = new > at_most_bytes
         except OSError:
             self._file.close()  # what can no longer be read from is opened anew
             return []
@@ -266,6 +272,12 @@ class EventReader:
             else:
                 records.append(record)
         return records
+
+    def pass_over(self) -> None:
+        """Go on with the last ``POLL_BYTES``, where more is left to read."""
+        with contextlib.suppress(OSError):
+            size = os.fstat(self._file.descriptor()).st_size
+            self._offset = max(self._offset, size - POLL_BYTES)
 
     def close(self) -> None:
         """Give the file back; ``poll`` opens it again."""

@@ -51,8 +51,6 @@ class AttemptPaths:
     """The supervisor's answer to that (``recovery_answer.RecoveryAnswer``)."""
     fault = _Named("fault.log")
     """The stacks that faulthandler writes on a fatal signal, or when asked."""
-    snapshot_totals = _Named("snapshot-totals.json")
-    """How many snapshots it took, by tier: written by the supervisor at its end."""
     exit = _Named("exit.json")
     """The exit record, written by the shim after the last process is gone."""
     dumps = _Named("dumps")

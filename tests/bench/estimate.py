@@ -70,7 +70,7 @@ MIB = 2**20
 
 
 @dataclass(frozen=True)
-class Case:
+class EstimateCase:
     """One row."""
 
     kind: str
@@ -125,7 +125,7 @@ def without_largest(answer: dict[str, Any]) -> int | None:
     return StepEstimate(model=model, steps=steps).peak(answer["batch"])
 
 
-def row(case: Case, state: Path) -> str:
+def row(case: EstimateCase, state: Path) -> str:
     """One line of the table."""
     head = f"{case.name:18} {case.batch:5} {'on' if case.jit else 'off':3}"
     answer = case.estimated(state)
@@ -140,13 +140,13 @@ def row(case: Case, state: Path) -> str:
     return f"{head}  {figures} {answer['seconds']:7.0f}{missed}"
 
 
-def cases(given: argparse.Namespace, directory: Path) -> Iterator[Case]:
+def cases(given: argparse.Namespace, directory: Path) -> Iterator[EstimateCase]:
     """All rows that were asked for."""
     jits = [text == "1" for text in given.jit.split(",")]
     for name, batch in REFERENCE.items():
         script = ROOT / "trainers" / "reference" / f"{name}.py"
         for jit in jits:
-            yield Case("reference", name, batch, jit, script, given.steps)
+            yield EstimateCase("reference", name, batch, jit, script, given.steps)
     for name, side in APPLICATIONS.items():
         for batch in map(int, given.batches.split(",")):
             for jit in jits:
@@ -155,7 +155,7 @@ def cases(given: argparse.Namespace, directory: Path) -> Iterator[Case]:
                     APPLICATION.format(name=name, side=side, batch=batch, jit=jit)
                 )
                 steps = max(given.steps // 4, 4)
-                yield Case("applications", name, batch, jit, script, steps)
+                yield EstimateCase("applications", name, batch, jit, script, steps)
 
 
 def main() -> None:

@@ -163,7 +163,7 @@ SAME_HASHES = {"PYTHONHASHSEED": "0"}
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
 
 
-class Step(NamedTuple):
+class OwnLoopStep(NamedTuple):
     """What a step took."""
 
     seconds: float
@@ -179,10 +179,10 @@ class Turns:
         self._peer.settimeout(PATIENCE)
         self._lines = self._peer.makefile()
 
-    def stretch(self, seconds: float) -> Step:
+    def stretch(self, seconds: float) -> OwnLoopStep:
         """What a step took in the next one."""
         self._peer.sendall(f"{seconds}\n".encode())
-        return Step(*json.loads(self._lines.readline()))
+        return OwnLoopStep(*json.loads(self._lines.readline()))
 
     def end(self) -> None:
         """Ask it to end."""
@@ -215,7 +215,9 @@ def training(script: Path, kind: str, place: Path, *, plain: bool) -> Iterator[T
         assert process.returncode == 0, (out, err)
 
 
-def compared(script: Path, kind: str, place: Path, stretches: int) -> list[list[Step]]:
+def compared(
+    script: Path, kind: str, place: Path, stretches: int
+) -> list[list[OwnLoopStep]]:
     """What a step took by plain Python and as an attempt, stretch by stretch."""
     with ExitStack() as both:
         two = [
@@ -226,7 +228,7 @@ def compared(script: Path, kind: str, place: Path, stretches: int) -> list[list[
         ]
         for one in two:
             one.stretch(2 * SECONDS)  # traced, compiled, warm, and a first snapshot
-        found: list[list[Step]] = [[], []]
+        found: list[list[OwnLoopStep]] = [[], []]
         for number in range(stretches):
             order = (0, 1) if number % 2 else (1, 0)
             for index in order:
@@ -234,7 +236,7 @@ def compared(script: Path, kind: str, place: Path, stretches: int) -> list[list[
     return found
 
 
-def compared_in_turns(script: Path, kind: str, place: Path) -> list[list[Step]]:
+def compared_in_turns(script: Path, kind: str, place: Path) -> list[list[OwnLoopStep]]:
     """What a step of ``fit`` took without our hooks and with them, in one process."""
     memory = Path(tempfile.mkdtemp(prefix="bench-", dir=SHARED))
     attempts = Attempts(place, {"memory_directory": str(memory / "run")})
@@ -245,10 +247,10 @@ def compared_in_turns(script: Path, kind: str, place: Path) -> list[list[Step]]:
         assert process.returncode == 0, (out, err)
     finally:
         shutil.rmtree(memory)
-    return [[Step(*one) for one in side] for side in json.loads(out)]
+    return [[OwnLoopStep(*one) for one in side] for side in json.loads(out)]
 
 
-def row(kind: str, pairs: list[list[list[Step]]]) -> str:
+def row(kind: str, pairs: list[list[list[OwnLoopStep]]]) -> str:
     """What the table says of one kind."""
     cells = [f"{kind:22}"]
     alone = statistics.median(step.seconds for plain, _ in pairs for step in plain)
@@ -267,7 +269,7 @@ def row(kind: str, pairs: list[list[list[Step]]]) -> str:
     return " ".join(cells)
 
 
-def row_in_turns(kind: str, sides: list[list[Step]]) -> str:
+def row_in_turns(kind: str, sides: list[list[OwnLoopStep]]) -> str:
     """What the table says of one kind, within one process."""
     alone = statistics.median(step.seconds for step in sides[0])
     cells = [f"{kind:22} {1e3 * alone:6.2f} ms"]

@@ -61,7 +61,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class Case:
+class PlannerCase:
     """One row of the table."""
 
     model: str
@@ -127,7 +127,7 @@ class Planned:
     ok: bool
 
 
-def planned(case: Case, batch: int) -> Planned:
+def planned(case: PlannerCase, batch: int) -> Planned:
     """Let the planner restart until a training finishes."""
     limit = case.limit_mib * 2**20
     seen = [_observed(batch, limit, case)]
@@ -144,7 +144,7 @@ def planned(case: Case, batch: int) -> Planned:
     return Planned(seen[-1].slice_size, MOST_RESTARTS, ok=False)
 
 
-def _observed(size: int, limit: int, case: Case) -> Observation:
+def _observed(size: int, limit: int, case: PlannerCase) -> Observation:
     return Observation(
         slice_size=size,
         peak_bytes=None,
@@ -164,7 +164,7 @@ def next_even(size: int, *, batch: int) -> int:
     return math.ceil(batch / max(1, math.ceil(batch / (above(size) - 1)) - 1))
 
 
-def best(case: Case, *, near: int, batch: int) -> int:
+def best(case: PlannerCase, *, near: int, batch: int) -> int:
     """The largest slice that always fits, searched from ``near``; 0: none does."""
     fits, fails = 0, batch
     size = min(near, batch - 1)
@@ -192,7 +192,7 @@ def by_factor(factor: float, *, batch: int, largest: int) -> tuple[int, int]:
     return size, restarts
 
 
-def row(case: Case, *, quick: bool) -> str:
+def row(case: PlannerCase, *, quick: bool) -> str:
     """One line of the table."""
     head = f"{case.model:12} {case.limit_mib:5} {case.jit:>3} {case.onednn:>6}"
     batch = BATCHES[case.model]
@@ -231,7 +231,7 @@ def main() -> None:
     for (model, jit), limits in LIMITS_MIB.items():
         if model in given.models.split(",") and jit in given.jit.split(","):
             for limit in limits:
-                case = Case(model, limit, jit, given.onednn)
+                case = PlannerCase(model, limit, jit, given.onednn)
                 print(row(case, quick=given.quick), flush=True)
 
 

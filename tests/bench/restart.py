@@ -64,7 +64,7 @@ STEPS = 12
 COMMAND = Path(sys.executable).with_name("trainwarden")
 
 
-class Step(NamedTuple):
+class RestartStep(NamedTuple):
     """A step that was done."""
 
     pid: int
@@ -73,7 +73,7 @@ class Step(NamedTuple):
     """Monotonic seconds."""
 
 
-class Job:
+class RestartedJob:
     """One job, started again for each kill."""
 
     def __init__(self, place: Path, model: str, compared: str, *, on: bool) -> None:
@@ -127,7 +127,7 @@ class Job:
 
     def _steps_of(
         self, process: subprocess.Popen[bytes], *, not_of: set[int], count: int
-    ) -> list[Step]:
+    ) -> list[RestartStep]:
         """Those of a new attempt, once there are so many."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and process.poll() is None:
@@ -137,13 +137,13 @@ class Job:
             time.sleep(0.02)
         sys.exit(f"no step came; see {self._place / 'output'}")
 
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[RestartStep]:
         try:
             lines = self._told.read_text().splitlines()
         except FileNotFoundError:
             return []
         parts = [line.split() for line in lines]
-        return [Step(int(pid), int(step), float(at)) for pid, step, at in parts]
+        return [RestartStep(int(pid), int(step), float(at)) for pid, step, at in parts]
 
 
 def row(model: str, pairs: list[tuple[float, float]]) -> str:
@@ -171,7 +171,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for model in asked.models:
             jobs = [
-                Job(Path(place) / f"{model}-{on}", model, asked.of, on=on)
+                RestartedJob(Path(place) / f"{model}-{on}", model, asked.of, on=on)
                 for on in (False, True)
             ]
             pairs: list[tuple[float, float]] = []

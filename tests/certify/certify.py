@@ -30,7 +30,7 @@ from tests.certify import ledger, row_rules
 from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.row_rules import PromiseLog
-from tests.certify.table import SHORT, TABLE, Row
+from tests.certify.table import SHORT, TABLE, CertifyRow
 from tests.certify.torch_table import TORCH_SHORT, TORCH_TABLE
 from tests.support import zygote as zygotes
 from tests.support.answering import answering
@@ -57,7 +57,7 @@ MEMORY_EVERY, DISK_EVERY = 2, 9
 class RowResult:
     """What came of a row."""
 
-    row: Row
+    row: CertifyRow
     problems: list[str] = field(default_factory=list[str])
     deaths: list[Death] = field(default_factory=list[Death])
     moments: list[str] = field(default_factory=list[str])
@@ -73,11 +73,11 @@ class RowResult:
 
 
 @dataclass
-class Trial:
+class CertifyTrial:
     """The attempts of one row, in a directory."""
 
     zygote: Zygote
-    row: Row
+    row: CertifyRow
     directory: Path
     memory: Path | None = None
     """Where the memory tier lies, for a row that has one."""
@@ -206,7 +206,12 @@ class Trial:
 
 
 def certify(
-    row: Row, zygote: Zygote, directory: Path, *, seed: int, in_place: bool = False
+    row: CertifyRow,
+    zygote: Zygote,
+    directory: Path,
+    *,
+    seed: int,
+    in_place: bool = False,
 ) -> RowResult:
     """Run the row and compare. ``in_place``: its loss is lost, instead of its process."""
     result, began = RowResult(row), time.monotonic()
@@ -232,7 +237,7 @@ def _certify(
     seed: int,
 ) -> None:
     row = result.row
-    whole = Trial(zygote, row, directory / "whole")
+    whole = CertifyTrial(zygote, row, directory / "whole")
     trail = directory / "trail"
     if whole.run(plain=row.plain, TRAIL=str(trail)) != 0:
         result.problems.append(f"undisturbed it failed: {whole.output()}")
@@ -240,7 +245,7 @@ def _certify(
     places = trail.read_text().splitlines()
     ahead = deaths(places, seed=f"{seed} {row.name}", kills=row.kills)
     inside = None if memory is None else Path(memory) / "torn"
-    torn = Trial(zygote, row, directory / "torn", memory=inside)
+    torn = CertifyTrial(zygote, row, directory / "torn", memory=inside)
     passed: set[str] = set()
     while ahead:
         death, *ahead = ahead
@@ -275,12 +280,12 @@ def _certify_in_place(
     """Its loss is taken for lost at some steps: it goes on in its process, or where that
     is in doubt in another."""
     row = result.row
-    whole = Trial(zygote, row, directory / "whole")
+    whole = CertifyTrial(zygote, row, directory / "whole")
     if whole.run(plain=row.plain) != 0:
         result.problems.append(f"undisturbed it failed: {whole.output()}")
         return
     inside = None if memory is None else Path(memory) / "torn"
-    torn = Trial(zygote, row, directory / "torn", memory=inside)
+    torn = CertifyTrial(zygote, row, directory / "torn", memory=inside)
     draw = random.Random(f"{seed} {row.name}")  # noqa: S311  # drawn to be drawn again
     steps = sum(int(line["to"]) - int(line["from"]) for line in whole.lines())
     torn.losses = sorted(draw.sample(range(4, max(steps, 12)), k=LOSSES))
@@ -296,7 +301,7 @@ def _certify_in_place(
     _compare(result, whole, torn)
 
 
-def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
+def _compare(result: RowResult, whole: CertifyTrial, torn: CertifyTrial) -> None:
     row, expected, found = result.row, whole.result(), torn.result()
     lines = [] if row.quiet else torn.lines()
     different = [key for key in expected if expected[key] != found.get(key)]
@@ -354,7 +359,7 @@ def show(result: RowResult) -> None:
 
 
 def run_rows(
-    rows: list[Row],
+    rows: list[CertifyRow],
     parent: Zygote,
     *,
     seed: int,
@@ -373,7 +378,7 @@ def run_rows(
     return results
 
 
-def short(rows: list[Row]) -> list[Row]:
+def short(rows: list[CertifyRow]) -> list[CertifyRow]:
     """``rows`` with fewer deaths: what the tests have time for."""
     return [replace(row, kills=min(row.kills, 3)) for row in rows]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.certify.table import SAME, TABLE, Row
+from tests.certify.table import SAME, TABLE, CertifyRow
 
 SAME_SCRIPTS = (
     "arrays_seeded", "arrays_unseeded", "arrays_unshuffled", "arrays_batch",
@@ -27,8 +27,8 @@ SAME_SCRIPTS = (
 UNSEEDED_ARE_KERAS_OWN = ("arrays_unseeded",)
 
 
-def _row(name: str, features: str, **more: object) -> Row:
-    return Row(name=f"jax_{name}", features=features, quiet=True, **more)  # type: ignore[arg-type]
+def _row(name: str, features: str, **more: object) -> CertifyRow:
+    return CertifyRow(name=f"jax_{name}", features=features, quiet=True, **more)  # type: ignore[arg-type]
 
 
 OWN = (

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.certify.table import ONCE, Row
+from tests.certify.table import ONCE, CertifyRow
 
 Line = dict[str, Any]
 Epochs = dict[tuple[int, int, int], Counter[int]]
@@ -67,7 +67,9 @@ def by_epoch(lines: list[Line]) -> Epochs:
     return dict(found)
 
 
-def problems(row: Row, lines: list[Line], *, whole: list[Line], seen: Any) -> list[str]:
+def problems(
+    row: CertifyRow, lines: list[Line], *, whole: list[Line], seen: Any
+) -> list[str]:
     """What is wrong with the ledger of a killed run; ``whole``: the undisturbed one's.
 
     ``seen``: for each model how often the final model itself counted each id.
@@ -88,7 +90,7 @@ def problems(row: Row, lines: list[Line], *, whole: list[Line], seen: Any) -> li
     return found
 
 
-def inconsistencies(row: Row, lines: list[Line], *, seen: Any) -> list[str]:
+def inconsistencies(row: CertifyRow, lines: list[Line], *, seen: Any) -> list[str]:
     """Steps that are missing, or that the final model counted otherwise."""
     kept = surviving(lines)
     return [*_gaps(kept), *([] if row.rewinds else _sums(kept, seen))]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.certify import ledger
-from tests.certify.table import ORDINARY, Row
+from tests.certify.table import ORDINARY, CertifyRow
 from tests.support.command import Trainwarden
 from tests.support.script_packages import SCRIPT_PACKAGES
 
@@ -31,10 +31,10 @@ KILLED_AT = (0.3, 0.55, 0.8)
 
 
 @dataclass
-class Outcome:
+class OomOutcome:
     """What came of a script."""
 
-    row: Row
+    row: CertifyRow
     problems: list[str] = field(default_factory=list[str])
     incidents: list[str] = field(default_factory=list[str])
     slices: int = 1
@@ -47,7 +47,9 @@ def environment_for(**more: str) -> dict[str, str]:
     return {**os.environ, "HEAVY": "1", "PYTHONPATH": path, **more}
 
 
-def undisturbed(row: Row, directory: Path) -> tuple[list[str], list[ledger.Line]]:
+def undisturbed(
+    row: CertifyRow, directory: Path
+) -> tuple[list[str], list[ledger.Line]]:
     """The places that it passes and its ledger, by plain Python."""
     directory.mkdir()
     trail = directory / "trail"
@@ -67,9 +69,9 @@ def places_to_die(trail: Sequence[str]) -> list[str]:
     return [steps[int(share * len(steps))] for share in KILLED_AT]
 
 
-def tried(row: Row, base: Path) -> Outcome:
+def tried(row: CertifyRow, base: Path) -> OomOutcome:
     """Run one, and look at what it left."""
-    outcome, began = Outcome(row), time.monotonic()
+    outcome, began = OomOutcome(row), time.monotonic()
     base.mkdir()
     trail, whole = undisturbed(row, base / "plain")
     killed_at = places_to_die(trail)
@@ -101,7 +103,7 @@ def tried(row: Row, base: Path) -> Outcome:
     return outcome
 
 
-def _of_incidents(outcome: Outcome, killed_at: list[str]) -> Iterator[str]:
+def _of_incidents(outcome: OomOutcome, killed_at: list[str]) -> Iterator[str]:
     counted = Counter(outcome.incidents)
     if not counted["device_oom"]:
         yield "it never ran out of memory"
@@ -114,7 +116,7 @@ def _of_incidents(outcome: Outcome, killed_at: list[str]) -> Iterator[str]:
         yield f"other incidents: {', '.join(sorted(strange))}"
 
 
-def _of_steps(row: Row, run: Path, whole: list[ledger.Line]) -> list[str]:
+def _of_steps(row: CertifyRow, run: Path, whole: list[ledger.Line]) -> list[str]:
     result: dict[str, Any] = json.loads((run / "result.json").read_text())
     lines = ledger.read(run / "ledger.jsonl")
     found = ledger.inconsistencies(row, lines, seen=result["seen"])
@@ -124,7 +126,7 @@ def _of_steps(row: Row, run: Path, whole: list[ledger.Line]) -> list[str]:
     return found
 
 
-def line(outcome: Outcome) -> str:
+def line(outcome: OomOutcome) -> str:
     """One row of the table, with what is wrong below it."""
     state = "FAILS" if outcome.problems else "HOLDS"
     return "\n".join(

@@ -10,7 +10,7 @@ from typing import Any
 
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.snapshots.proof import Proof
-from tests.certify.table import Row
+from tests.certify.table import CertifyRow
 
 
 @dataclass
@@ -42,7 +42,7 @@ class PromiseLog:
         return self.withdrawn if self.in_time is None else self.in_time
 
 
-def of_promise(row: Row, promise: PromiseLog, *, bits: bool) -> list[str]:
+def of_promise(row: CertifyRow, promise: PromiseLog, *, bits: bool) -> list[str]:
     """What was promised and not kept, or withdrawn too late."""
     why = row.why_no_bits
     if why is None:
@@ -60,7 +60,7 @@ def of_promise(row: Row, promise: PromiseLog, *, bits: bool) -> list[str]:
 
 
 def of_proofs(
-    row: Row, proofs: Iterable[Mapping[str, Any]], *, bits: bool
+    row: CertifyRow, proofs: Iterable[Mapping[str, Any]], *, bits: bool
 ) -> list[str]:
     """What a proof said that is not so, and what none said although it should have."""
     told = [(proof["result"], str(proof.get("because"))) for proof in proofs]

@@ -25,7 +25,7 @@ class NoProof(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CertifyRow:
     """One script of ``scripts/``, by the name of its function."""
 
     name: str
@@ -63,10 +63,10 @@ class Row:
     each attempt is a Python of its own then. None: nothing, and it is forked."""
 
 
-def _ordinary(name: str, features: str, **more: Any) -> Row:
+def _ordinary(name: str, features: str, **more: Any) -> CertifyRow:
     """A script without any seed; its undisturbed run is ours, of the same run seed."""
     whole: dict[str, Any] = {"ledger": SAME, "plain": False, **more}
-    return Row(name=f"ordinary_{name}", features=f"no seed: {features}", **whole)
+    return CertifyRow(name=f"ordinary_{name}", features=f"no seed: {features}", **whole)
 
 
 ORDINARY = (
@@ -100,10 +100,12 @@ ORDINARY = (
 """What people write: it survives, and ends as it would have."""
 
 
-def _followed(name: str, features: str, **more: Any) -> Row:
+def _followed(name: str, features: str, **more: Any) -> CertifyRow:
     """A loop of the script's own that knows nothing of us."""
     whole: dict[str, Any] = {"memory": True, "ledger": SAME, "rewind": ("out",), **more}
-    return Row(name=f"followed_{name}", features=f"own loop: {features}", **whole)
+    return CertifyRow(
+        name=f"followed_{name}", features=f"own loop: {features}", **whole
+    )
 
 
 FOLLOWED = (
@@ -138,10 +140,12 @@ FOLLOWED = (
 """Loops whose calls are recorded."""
 
 
-def _hidden(name: str, features: str, **more: Any) -> Row:
+def _hidden(name: str, features: str, **more: Any) -> CertifyRow:
     """A script that keeps state where no model holds it."""
     whole: dict[str, Any] = {"memory": True, **more}
-    return Row(name=f"hidden_{name}", features=f"hidden state: {features}", **whole)
+    return CertifyRow(
+        name=f"hidden_{name}", features=f"hidden state: {features}", **whole
+    )
 
 
 HIDDEN = (
@@ -166,10 +170,10 @@ HIDDEN = (
 """State that is found by what changes."""
 
 
-def _fresh(name: str, features: str, **more: Any) -> Row:
+def _fresh(name: str, features: str, **more: Any) -> CertifyRow:
     """A script that draws what no later attempt can draw again."""
     whole: dict[str, Any] = {"ledger": SAME, "plain": False, **more}
-    return Row(
+    return CertifyRow(
         name=f"fresh_{name}", features=f"not to be repeated: {features}", **whole
     )
 
@@ -195,9 +199,9 @@ FRESH = (
 depend on it."""
 
 
-def _concealed(name: str, features: str) -> Row:
+def _concealed(name: str, features: str) -> CertifyRow:
     """A script whose state is hidden from those who search for it."""
-    return Row(
+    return CertifyRow(
         name=f"concealed_{name}",
         features=f"state hidden on purpose: {features}",
         memory=True,
@@ -213,11 +217,11 @@ CONCEALED = (
 """The proof says that they differ."""
 
 
-def _replicas(name: str, features: str, **more: Any) -> tuple[Row, ...]:
+def _replicas(name: str, features: str, **more: Any) -> tuple[CertifyRow, ...]:
     """A script on two devices, and on four."""
     on = "MirroredStrategy on"
     return tuple(
-        Row(
+        CertifyRow(
             name=f"replicas_{name}_{n}",
             features=f"{on} {n} devices: {features}",
             **more,
@@ -235,9 +239,9 @@ REPLICAS = (
     *_replicas("repeat", "short batches, repeat, steps_per_epoch", ledger=SAME),
     *_replicas("own_step", "own train_step, second optimizer, a generator and a variable"
         " for each replica; two fits", memory=True, kills=5),
-    Row(name="replicas_one_device_1", features="OneDeviceStrategy: arrays, then tf.data",
+    CertifyRow(name="replicas_one_device_1", features="OneDeviceStrategy: arrays, then tf.data",
         ledger=SAME),
-    Row(name="replicas_placed_by_hand_2", features="layers on two devices by hand"),
+    CertifyRow(name="replicas_placed_by_hand_2", features="layers on two devices by hand"),
 )  # fmt: skip
 """Several devices in one process."""
 
@@ -245,107 +249,107 @@ SPLIT = 76
 """Training samples of 96 with ``validation_split=0.2``."""
 
 TABLE = (
-    Row(name="arrays_seeded", features="arrays shuffled, seeded, validation_split,"
+    CertifyRow(name="arrays_seeded", features="arrays shuffled, seeded, validation_split,"
         " BatchNorm, GaussianNoise, Dropout", samples=SPLIT, kills=6),
-    Row(name="arrays_unseeded", features="arrays shuffled, no seed", plain=False),
-    Row(name="arrays_unshuffled", features="arrays in order, sample weights, short"
+    CertifyRow(name="arrays_unseeded", features="arrays shuffled, no seed", plain=False),
+    CertifyRow(name="arrays_unshuffled", features="arrays in order, sample weights, short"
         " last batch", every=2),
-    Row(name="arrays_batch", features='arrays shuffle="batch", class weights'),
-    Row(name="arrays_steps_per_epoch", features="arrays, steps_per_epoch,"
+    CertifyRow(name="arrays_batch", features='arrays shuffle="batch", class weights'),
+    CertifyRow(name="arrays_steps_per_epoch", features="arrays, steps_per_epoch,"
         " initial_epoch", ledger=SAME),
-    Row(name="tf_unlike_batches", features="tf.data, batches of 12 and of 9 in a shuffle"),
-    Row(name="tf_shuffle", memory=True, features="tf.data shuffle with reshuffling, prefetch;"
+    CertifyRow(name="tf_unlike_batches", features="tf.data, batches of 12 and of 9 in a shuffle"),
+    CertifyRow(name="tf_shuffle", memory=True, features="tf.data shuffle with reshuffling, prefetch;"
         " shuffled validation pipeline", kills=6),
-    Row(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),
-    Row(name="tf_looked_for", before="look", features="tf.data shuffle, no seed; find_spec"
+    CertifyRow(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),
+    CertifyRow(name="tf_looked_for", before="look", features="tf.data shuffle, no seed; find_spec"
         " of TensorFlow and Keras before their import", plain=False),
-    Row(name="tf_lazy", before="lazy", features="tf.data shuffle, no seed; TensorFlow"
+    CertifyRow(name="tf_lazy", before="lazy", features="tf.data shuffle, no seed; TensorFlow"
         " imported by LazyLoader", plain=False),
-    Row(name="tf_repeat", memory=True, features="tf.data shuffle, repeat, steps_per_epoch",
+    CertifyRow(name="tf_repeat", memory=True, features="tf.data shuffle, repeat, steps_per_epoch",
         ledger=SAME),
-    Row(name="tf_repeat_twice", features="tf.data shuffle, repeat without end, two fits",
+    CertifyRow(name="tf_repeat_twice", features="tf.data shuffle, repeat without end, two fits",
         ledger=SAME, told="without coming to its end", no_proof=NoProof.NOT_PROMISED),
-    Row(name="tf_cache", features="tf.data cache, seeded shuffle"),
-    Row(name="tf_interleave", features="tf.data interleave in parallel, shuffles"),
-    Row(name="tf_stateless_map", features="tf.data stateless random map, parallel"),
-    Row(name="tf_stateful_map", features="tf.data stateful random map, sequential"),
-    Row(name="tf_stateful_deterministic", features="tf.data stateful random map,"
+    CertifyRow(name="tf_cache", features="tf.data cache, seeded shuffle"),
+    CertifyRow(name="tf_interleave", features="tf.data interleave in parallel, shuffles"),
+    CertifyRow(name="tf_stateless_map", features="tf.data stateless random map, parallel"),
+    CertifyRow(name="tf_stateful_map", features="tf.data stateful random map, sequential"),
+    CertifyRow(name="tf_stateful_deterministic", features="tf.data stateful random map,"
         " parallel, op determinism"),
-    Row(name="tf_stateful_parallel", features="tf.data stateful random map, parallel",
+    CertifyRow(name="tf_stateful_parallel", features="tf.data stateful random map, parallel",
         why_no_bits="draw in parallel"),
-    Row(name="tf_unordered", features="tf.data unordered parallel map",
+    CertifyRow(name="tf_unordered", features="tf.data unordered parallel map",
         plain=False, told="come in order"),
-    Row(name="tf_random_layer", features="Keras seed generator inside a tf.data map",
+    CertifyRow(name="tf_random_layer", features="Keras seed generator inside a tf.data map",
         why_no_bits="changes a variable"),
-    Row(name="py_dataset", memory=True, features="PyDataset shuffled, also as validation",
+    CertifyRow(name="py_dataset", memory=True, features="PyDataset shuffled, also as validation",
         plain=False),
-    Row(name="py_dataset_workers", no_proof=NoProof.NOT_PROMISED, features="PyDataset shuffled, three workers",
+    CertifyRow(name="py_dataset_workers", no_proof=NoProof.NOT_PROMISED, features="PyDataset shuffled, three workers",
         plain=False, told="with workers"),
-    Row(name="py_dataset_unshuffled", features="PyDataset in order, then two workers"
+    CertifyRow(name="py_dataset_unshuffled", features="PyDataset in order, then two workers"
         " and steps_per_epoch", ledger=SAME, told="with workers"),
-    Row(name="py_dataset_own_order", features="PyDataset with an order and a generator of"
+    CertifyRow(name="py_dataset_own_order", features="PyDataset with an order and a generator of"
         " its own, mixed between epochs; two fits", kills=5),
-    Row(name="py_dataset_global_random", memory=True, features="PyDataset that augments"
+    CertifyRow(name="py_dataset_global_random", memory=True, features="PyDataset that augments"
         " with np.random and random; two fits", kills=6),
-    Row(name="generator", no_proof=NoProof.NOT_PROMISED, features="Python generator, replayed",
+    CertifyRow(name="generator", no_proof=NoProof.NOT_PROMISED, features="Python generator, replayed",
         told="Python generator"),
-    Row(name="loader", no_proof=NoProof.NOT_PROMISED, features="a loader of Grain, shuffled",
+    CertifyRow(name="loader", no_proof=NoProof.NOT_PROMISED, features="a loader of Grain, shuffled",
         told="loader of another library"),
-    Row(name="validation", memory=True, features="validation_data, _freq, _steps, _batch_size;"
+    CertifyRow(name="validation", memory=True, features="validation_data, _freq, _steps, _batch_size;"
         " repeated shuffled validation pipeline", kills=6),
-    Row(name="validation_steps", features="validation_steps, shuffled repeated pipeline"
+    CertifyRow(name="validation_steps", features="validation_steps, shuffled repeated pipeline"
         " and arrays", kills=6),
-    Row(name="tf_chained", features="tf.data shuffles under shuffle, repeat, zip,"
+    CertifyRow(name="tf_chained", features="tf.data shuffles under shuffle, repeat, zip,"
         " concatenate; caches of shuffles", ledger=SAME, kills=5),
-    Row(name="early_stopping", memory=True, features="EarlyStopping(restore_best_weights),"
+    CertifyRow(name="early_stopping", memory=True, features="EarlyStopping(restore_best_weights),"
         " ReduceLROnPlateau", samples=67, kills=5, rewinds=True),
-    Row(name="files", features="ModelCheckpoint (best, each n steps),"
+    CertifyRow(name="files", features="ModelCheckpoint (best, each n steps),"
         " LearningRateScheduler, CSVLogger", samples=72),
-    Row(name="appended_files", rewind=("out",), memory=True, kills=6, features="a log,"
+    CertifyRow(name="appended_files", rewind=("out",), memory=True, kills=6, features="a log,"
         " a table, files that are open all the time: appended and begun anew"),
-    Row(name="rewritten_files", rewind=("out",), memory=True, kills=6, features="JSON"
+    CertifyRow(name="rewritten_files", rewind=("out",), memory=True, kills=6, features="JSON"
         " replaced and written over, np.save, ModelCheckpoint of the best"),
-    Row(name="fold_files", rewind=("out",), kills=6, features="directory cleared at the"
+    CertifyRow(name="fold_files", rewind=("out",), kills=6, features="directory cleared at the"
         " start, results of folds appended, CSVLogger", ledger=SAME),
-    Row(name="files_in_place", no_proof=NoProof.WRITTEN_TWICE, rewind=("out",), features="slots of files, HDF5"
+    CertifyRow(name="files_in_place", no_proof=NoProof.WRITTEN_TWICE, rewind=("out",), features="slots of files, HDF5"
         " attributes", told="a restart does not put back held"),
-    Row(name="tensorboard", features="TensorBoard, its scalars", samples=72),
-    Row(name="backup_and_restore", features="BackupAndRestore in the script"),
-    Row(name="caught_and_again", features="a fit raises, the script catches it and fits"
+    CertifyRow(name="tensorboard", features="TensorBoard, its scalars", samples=72),
+    CertifyRow(name="backup_and_restore", features="BackupAndRestore in the script"),
+    CertifyRow(name="caught_and_again", features="a fit raises, the script catches it and fits"
         " again", ledger=SAME, kills=5, no_proof=NoProof.BETWEEN_FITS),
-    Row(name="own_callback", features="own callback: deque, Counter, generator,"
+    CertifyRow(name="own_callback", features="own callback: deque, Counter, generator,"
         " arrays, variables; sets the learning rate"),
-    Row(name="lambda_callback", memory=True, features="LambdaCallback over closures,"
+    CertifyRow(name="lambda_callback", memory=True, features="LambdaCallback over closures,"
         " globals and an object of the script"),
-    Row(name="several_fits", memory=True, features="three fits of one model, evaluate and predict"
+    CertifyRow(name="several_fits", memory=True, features="three fits of one model, evaluate and predict"
         " between, learning rate set", ledger=SAME, kills=6),
-    Row(name="train_on_batch", features="train_on_batch loops around a fit",
+    CertifyRow(name="train_on_batch", features="train_on_batch loops around a fit",
         ledger=SAME, told="steps are made outside of fit"),
-    Row(name="clear_session", features="clear_session, then a second model"),
-    Row(name="seed_again", features="set_random_seed again, two models in turn"),
-    Row(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
-    Row(name="no_call", features="model without call, two optimizers of its own,"
+    CertifyRow(name="clear_session", features="clear_session, then a second model"),
+    CertifyRow(name="seed_again", features="set_random_seed again, two models in turn"),
+    CertifyRow(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
+    CertifyRow(name="no_call", features="model without call, two optimizers of its own,"
         " steps_per_execution=2"),
-    Row(name="own_fit", features="own fit that calls Keras' twice"),
-    Row(name="ema", features="AdamW with EMA and clipping"),
-    Row(name="mixed_precision", memory=True, features="mixed_float16, loss scaling", samples=72),
-    Row(name="jit", memory=True, features="jit_compile=True", samples=72,
+    CertifyRow(name="own_fit", features="own fit that calls Keras' twice"),
+    CertifyRow(name="ema", features="AdamW with EMA and clipping"),
+    CertifyRow(name="mixed_precision", memory=True, features="mixed_float16, loss scaling", samples=72),
+    CertifyRow(name="jit", memory=True, features="jit_compile=True", samples=72,
         keeps_compilations=True),
-    Row(name="jit_mixed_ema", features="jit_compile=True, mixed_float16, EMA, tf.data",
+    CertifyRow(name="jit_mixed_ema", features="jit_compile=True, mixed_float16, EMA, tf.data",
         keeps_compilations=True),
-    Row(name="steps_per_execution", features="steps_per_execution=3, arrays",
+    CertifyRow(name="steps_per_execution", features="steps_per_execution=3, arrays",
         samples=72),
-    Row(name="steps_per_execution_jit", features="steps_per_execution=4,"
+    CertifyRow(name="steps_per_execution_jit", features="steps_per_execution=4,"
         " jit_compile=True, tf.data"),
-    Row(name="schedule", features="learning-rate schedule in the optimizer"),
-    Row(name="several_inputs", features="several inputs and outputs, L2", samples=72),
-    Row(name="own_loop", no_proof=NoProof.SESSION, memory=True, features="custom loop: GradientTape, tf.function, two loops,"
+    CertifyRow(name="schedule", features="learning-rate schedule in the optimizer"),
+    CertifyRow(name="several_inputs", features="several inputs and outputs, L2", samples=72),
+    CertifyRow(name="own_loop", no_proof=NoProof.SESSION, memory=True, features="custom loop: GradientTape, tf.function, two loops,"
         " own state", kills=6),
-    Row(name="own_loop_steps", no_proof=NoProof.SESSION, features="custom loop over batches in Python, eager",
+    CertifyRow(name="own_loop_steps", no_proof=NoProof.SESSION, features="custom loop over batches in Python, eager",
         told="come from Python"),
-    Row(name="own_loop_hidden_state", features="custom loop: stateful tf.random in its"
+    CertifyRow(name="own_loop_hidden_state", features="custom loop: stateful tf.random in its"
         " tf.function", why_no_bits="the tf.function noisy_step draws"),
-    Row(name="stateful_random_step", features="stateful tf.random in the traced step",
+    CertifyRow(name="stateful_random_step", features="stateful tf.random in the traced step",
         why_no_bits="TensorFlow's own random operations"),
     *ORDINARY,
     *FOLLOWED,

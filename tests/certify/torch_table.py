@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.certify.jax_table import SAME_SCRIPTS
-from tests.certify.table import SAME, TABLE, NoProof, Row
+from tests.certify.table import SAME, TABLE, CertifyRow, NoProof
 
 NOT_THERE = (
     "steps_per_execution", "steps_per_execution_jit", # Keras has no such thing there
@@ -13,8 +13,8 @@ NOT_THERE = (
 """Scripts that fail by themselves on PyTorch."""
 
 
-def _row(name: str, features: str, **more: object) -> Row:
-    return Row(name=f"torch_{name}", features=features, **more)  # type: ignore[arg-type]
+def _row(name: str, features: str, **more: object) -> CertifyRow:
+    return CertifyRow(name=f"torch_{name}", features=features, **more)  # type: ignore[arg-type]
 
 
 OWN = (

@@ -13,14 +13,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.chaos.rows import Row
+from tests.chaos.rows import ChaosRow
 from tests.chaos.table import TABLE
-from tests.chaos.trial import References, Trial, TrialResult
+from tests.chaos.trial import ChaosResult, ChaosTrial, References
 
 WIDTHS = (18, 46, 9, 6)
 
 
-def mark(result: TrialResult) -> str:
+def mark(result: ChaosResult) -> str:
     """One word for a result."""
     if result.skipped:
         return "skipped"
@@ -29,7 +29,7 @@ def mark(result: TrialResult) -> str:
     return "holds" if result.holds else "FAILS"
 
 
-def line(result: TrialResult) -> str:
+def line(result: ChaosResult) -> str:
     """One row of the matrix, with what is wrong below it."""
     row = result.row
     cells = (row.name, row.what, mark(result), f"{result.seconds:.0f} s")
@@ -42,7 +42,7 @@ def line(result: TrialResult) -> str:
     return "\n".join([f"{text} {result.seen}", *(f"    {one}" for one in below)])
 
 
-def chosen(names: list[str], *, fast: bool) -> list[Row]:
+def chosen(names: list[str], *, fast: bool) -> list[ChaosRow]:
     """The rows to run. Raises SystemExit for a name that is none."""
     known = {row.name: row for row in TABLE}
     strange = [name for name in names if name not in known]
@@ -74,9 +74,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         base = Path(directory)
         references = References(base / "undisturbed")
-        trials = [Trial(row, base / row.name, references) for row in rows]
+        trials = [ChaosTrial(row, base / row.name, references) for row in rows]
         with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-            for result in pool.map(Trial.judge, trials):
+            for result in pool.map(ChaosTrial.judge, trials):
                 marks[mark(result)] += 1
                 print(line(result), flush=True)
                 if options.verbose and not result.holds:

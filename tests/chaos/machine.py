@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.rows import Need, Row
+from tests.chaos.rows import ChaosRow, MachineNeed
 from tests.support.fake_nvml import FakeNvml, build
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -30,7 +30,7 @@ class CannotError(Exception):
 
 
 @dataclass
-class Machine:
+class ChaosMachine:
     """What was set up for a row."""
 
     memory: Path
@@ -46,11 +46,11 @@ class Machine:
 
 
 @contextmanager
-def prepared(row: Row, directory: Path) -> Generator[Machine]:
+def prepared(row: ChaosRow, directory: Path) -> Generator[ChaosMachine]:
     """The machine as ``row`` needs it. Raises CannotError."""
     memory = SHARED / f"chaos-{os.getpid()}-{row.name}"
     memory.mkdir(mode=0o700)
-    machine = Machine(memory=memory)
+    machine = ChaosMachine(memory=memory)
     try:
         with _need(row, directory, machine):
             yield machine
@@ -62,27 +62,27 @@ def prepared(row: Row, directory: Path) -> Generator[Machine]:
 
 
 @contextmanager
-def _need(row: Row, directory: Path, machine: Machine) -> Generator[None]:
+def _need(row: ChaosRow, directory: Path, machine: ChaosMachine) -> Generator[None]:
     needs = row.needs
-    if needs is Need.MEMORY_CGROUP:
+    if needs is MachineNeed.MEMORY_CGROUP:
         with _cgroup("memory", machine) as path:
             _limit(path, row.limit_mib * MIB)
             machine.join = path
             yield
-    elif needs is Need.FREEZER:
+    elif needs is MachineNeed.FREEZER:
         with _cgroup("freezer", machine) as machine.path:
             yield
-    elif needs is Need.MOUNT:
+    elif needs is MachineNeed.MOUNT:
         with mounted(directory / "small", row.limit_mib, machine) as machine.path:
             yield
     else:
-        if needs is Need.COMPILER:
+        if needs is MachineNeed.COMPILER:
             library = clock_library(directory)
             machine.environment |= {
                 "LD_PRELOAD": str(library),
                 "CLOCK_JUMP": str(directory / "jump"),
             }
-        if needs is Need.NVML:
+        if needs is MachineNeed.NVML:
             _fake_gpus(row, directory, machine)
         yield
 
@@ -91,7 +91,7 @@ def _need(row: Row, directory: Path, machine: Machine) -> Generator[None]:
 
 
 @contextmanager
-def _cgroup(controller: str, machine: Machine) -> Generator[Path]:
+def _cgroup(controller: str, machine: ChaosMachine) -> Generator[Path]:
     base = CGROUPS / controller
     if controller == "memory" and not base.is_dir():
         base = CGROUPS  # version 2
@@ -129,7 +129,7 @@ def _thaw(path: Path) -> None:
         (path / "freezer.state").write_text("THAWED")
 
 
-def thaw(machine: Machine) -> None:
+def thaw(machine: ChaosMachine) -> None:
     """Let what is frozen for ``machine`` go on (to its end, where it was killed)."""
     if machine.path is not None:
         _thaw(machine.path)
@@ -154,7 +154,7 @@ def _gone(remove: object) -> str:
 
 
 @contextmanager
-def mounted(directory: Path, size: int, machine: Machine) -> Generator[Path]:
+def mounted(directory: Path, size: int, machine: ChaosMachine) -> Generator[Path]:
     """A file system of ``size`` MiB at ``directory``. Raises CannotError."""
     mount, unmount = shutil.which("mount"), shutil.which("umount")
     if mount is None or unmount is None or os.geteuid() != 0:
@@ -200,7 +200,7 @@ def clock_library(directory: Path) -> Path:
     return library
 
 
-def _fake_gpus(row: Row, directory: Path, machine: Machine) -> None:
+def _fake_gpus(row: ChaosRow, directory: Path, machine: ChaosMachine) -> None:
     try:
         library = build(directory)
     except pytest.skip.Exception as reason:

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 
-class End(enum.StrEnum):
+class ExpectedEnd(enum.StrEnum):
     """How the run has to end."""
 
     IDENTICAL = "identical"
@@ -15,7 +15,7 @@ class End(enum.StrEnum):
     """Given up at exit 1, with the sentence of the row."""
 
 
-class Need(enum.StrEnum):
+class MachineNeed(enum.StrEnum):
     """What a row needs of the machine. Without it the row is skipped, saying so."""
 
     MEMORY_CGROUP = "a memory cgroup that we may make"
@@ -41,7 +41,7 @@ class Crash:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ChaosRow:
     """One fault. ``{path}`` in options stands for the file system or cgroup."""
 
     name: str
@@ -56,12 +56,12 @@ class Row:
     """More of the spec, as TOML."""
     environment: tuple[tuple[str, str], ...] = ()
     crashes: tuple[Crash, ...] = ()
-    end: End = End.IDENTICAL
+    end: ExpectedEnd = ExpectedEnd.IDENTICAL
     sentence: str = ""
     """A regular expression that has to match in what the command prints."""
     again: int = 0
     """How often the same command is run again after 75, or after it was killed."""
-    needs: Need | None = None
+    needs: MachineNeed | None = None
     limit_mib: int = 0
     """Of the cgroup or the tmpfs that ``needs`` stands for."""
     frees: bool = False

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.machine import MIB, CannotError, Machine, prepared, thaw
-from tests.chaos.rows import Crash, End, Need, Row
+from tests.chaos.machine import MIB, CannotError, ChaosMachine, prepared, thaw
+from tests.chaos.rows import ChaosRow, Crash, ExpectedEnd, MachineNeed
 from tests.support.command import Trainwarden, marked
 
 MISBEHAVE = Path(__file__).parents[2] / "trainers" / "reference" / "misbehave.py"
@@ -44,10 +44,10 @@ every = "5steps"
 
 
 @dataclass
-class TrialResult:
+class ChaosResult:
     """What came of a row."""
 
-    row: Row
+    row: ChaosRow
     problems: list[str] = field(default_factory=list[str])
     skipped: str = ""
     incidents: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -81,7 +81,7 @@ class References:
     known: dict[object, str] = field(default_factory=dict[object, str])
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def result(self, row: Row) -> str:
+    def result(self, row: ChaosRow) -> str:
         """What the script of ``row`` ends with when nothing happens to it."""
         key = (row.training, row.environment)
         with self.lock:
@@ -89,7 +89,7 @@ class References:
                 self.known[key] = self._run(row, self.directory / str(len(self.known)))
             return self.known[key]
 
-    def _run(self, row: Row, directory: Path) -> str:
+    def _run(self, row: ChaosRow, directory: Path) -> str:
         directory.mkdir(parents=True)
         subprocess.run(
             [sys.executable, MISBEHAVE, "nothing", *_of_training(row)],
@@ -102,21 +102,21 @@ class References:
         return (directory / "result").read_text()
 
 
-def _of_training(row: Row) -> list[str]:
+def _of_training(row: ChaosRow) -> list[str]:
     return [*row.training, *(("--times", "-1") if "--records" in row.training else ())]
 
 
 @dataclass
-class Trial:
+class ChaosTrial:
     """One row in a directory of its own."""
 
-    row: Row
+    row: ChaosRow
     directory: Path
     references: References
 
-    def judge(self) -> TrialResult:
+    def judge(self) -> ChaosResult:
         """Run it and compare; nothing is raised for what does not hold."""
-        result = TrialResult(self.row)
+        result = ChaosResult(self.row)
         began = time.monotonic()
         self.directory.mkdir(parents=True)
         try:
@@ -128,7 +128,7 @@ class Trial:
         result.seconds = time.monotonic() - began
         return result
 
-    def _run(self, machine: Machine, result: TrialResult) -> None:
+    def _run(self, machine: ChaosMachine, result: ChaosResult) -> None:
         row = self.row
         command = Trainwarden(self.directory, self._state(machine))
         spec = self.directory / "job.toml"
@@ -149,13 +149,13 @@ class Trial:
             *_left(self.directory),
         ]
 
-    def _state(self, machine: Machine) -> Path:
+    def _state(self, machine: ChaosMachine) -> Path:
         """On the small file system, where that is what fills up."""
-        fills_up = self.row.frees and self.row.needs is Need.MOUNT
+        fills_up = self.row.frees and self.row.needs is MachineNeed.MOUNT
         small = machine.path if fills_up else None
         return (small or self.directory) / "state"
 
-    def _spec(self, machine: Machine) -> str:
+    def _spec(self, machine: ChaosMachine) -> str:
         path = str(machine.path or "")
         args = [self.row.fault, *self.row.options]
         memory = f'memory = "{machine.memory}"'
@@ -170,7 +170,11 @@ class Trial:
         )
 
     def _command(
-        self, command: Trainwarden, spec: Path, machine: Machine, result: TrialResult
+        self,
+        command: Trainwarden,
+        spec: Path,
+        machine: ChaosMachine,
+        result: ChaosResult,
     ) -> int:
         """Run it to its end; its exit code."""
         process = subprocess.Popen(
@@ -198,7 +202,7 @@ class Trial:
         return process.returncode
 
     @contextlib.contextmanager
-    def _relief(self, command: Trainwarden, machine: Machine) -> Generator[None]:
+    def _relief(self, command: Trainwarden, machine: ChaosMachine) -> Generator[None]:
         """Take away what is in the way, once it was noticed."""
         over = threading.Event()
 
@@ -208,7 +212,7 @@ class Trial:
             over.wait(2.0)
             if machine.nvml is not None:
                 machine.nvml.set({"0.processes": None})
-            elif self.row.needs is Need.FREEZER:
+            elif self.row.needs is MachineNeed.FREEZER:
                 thaw(machine)
             elif machine.path is not None:
                 (machine.path / "checkpoint.bin").unlink(missing_ok=True)
@@ -223,9 +227,9 @@ class Trial:
             if helper.is_alive():
                 helper.join()
 
-    def _noticed(self, command: Trainwarden, machine: Machine) -> bool:
+    def _noticed(self, command: Trainwarden, machine: ChaosMachine) -> bool:
         """Whether the fault can be seen: on a full disk no incident is written down."""
-        if self.row.needs is Need.MOUNT and machine.path is not None:
+        if self.row.needs is MachineNeed.MOUNT and machine.path is not None:
             found = os.statvfs(machine.path)
             full = found.f_bavail * found.f_frsize < MIB
             if full:
@@ -239,7 +243,7 @@ class Trial:
         *before, last = codes
         if any(code not in (DRAINED, -signal.SIGKILL) for code in before):
             yield f"exit codes {codes}, and {self.row.again} runs more were expected"
-        wanted = GAVE_UP if self.row.end is End.STOPPED else 0
+        wanted = GAVE_UP if self.row.end is ExpectedEnd.STOPPED else 0
         if last != wanted:
             yield f"exit code {last}, not {wanted}"
 
@@ -250,7 +254,7 @@ class Trial:
             yield f"it does not say {self.row.sentence!r}"
 
     def _bits(self) -> Iterator[str]:
-        if self.row.end is not End.IDENTICAL:
+        if self.row.end is not ExpectedEnd.IDENTICAL:
             return
         left = self.directory / "result"
         if not left.exists():

@@ -57,7 +57,7 @@ class DemoError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Killed:
+class KillMoment:
     """Where training was when it was killed, by its own page."""
 
     attempt: int
@@ -69,11 +69,11 @@ class Killed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DemoOutcome:
     """What the run left behind."""
 
     seconds: float
-    killed: Killed
+    killed: KillMoment
     incidents: list[Json]
     accuracy: float
 
@@ -102,7 +102,7 @@ class Hunt:
         self._events: dict[int, EventReader] = {}
         self._settled: set[int] = set()
 
-    def look(self) -> Killed | None:
+    def look(self) -> KillMoment | None:
         """Kill the newest attempt if it is ripe; None: it is not.
 
         It is stopped first and looked at again: on a busy machine training may have
@@ -120,7 +120,7 @@ class Hunt:
             signalled(pid, signal.SIGCONT)
             return None
         signalled(pid, signal.SIGKILL)
-        return Killed(
+        return KillMoment(
             attempt=number,
             pid=pid,
             step=page.step or 0,
@@ -162,7 +162,7 @@ def accuracy_in(log: str) -> float | None:
     return float(found[-1]) if found else None
 
 
-def problems(outcome: Outcome) -> list[str]:
+def problems(outcome: DemoOutcome) -> list[str]:
     """Everything in ``outcome`` that is not as promised."""
     found: list[str] = []
     causes = [incident["cause"] for incident in outcome.incidents]
@@ -190,7 +190,7 @@ def problems(outcome: Outcome) -> list[str]:
     return found
 
 
-def summary(outcome: Outcome, *, state: Path) -> str:
+def summary(outcome: DemoOutcome, *, state: Path) -> str:
     """What happened, in plain language."""
     oom, kill = outcome.incidents
     epoch = outcome.killed.epoch + 1
@@ -259,7 +259,9 @@ def start(state: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command)
 
 
-def kill_once_ripe(run: subprocess.Popen[bytes], state: Path, until: float) -> Killed:
+def kill_once_ripe(
+    run: subprocess.Popen[bytes], state: Path, until: float
+) -> KillMoment:
     """Kill training at the right moment; where it was then."""
     hunt = Hunt(state)
     while run.poll() is None and time.monotonic() < until:
@@ -273,7 +275,7 @@ def kill_once_ripe(run: subprocess.Popen[bytes], state: Path, until: float) -> K
     raise DemoError(message)
 
 
-def play(state: Path) -> Outcome:
+def play(state: Path) -> DemoOutcome:
     """Start, kill, wait, and gather what is left."""
     began = time.monotonic()
     run = start(state)
@@ -301,7 +303,7 @@ def play(state: Path) -> Outcome:
     if status["attempt"] != len(incidents) + 1:
         message = f"it took {status['attempt']} attempts for {len(incidents)} incidents"
         raise DemoError(message)
-    return Outcome(
+    return DemoOutcome(
         seconds=seconds, killed=killed, incidents=incidents, accuracy=accuracy
     )
 

@@ -54,7 +54,7 @@ def test_a_script_that_sets_no_seed(
 
 @pytest.mark.slow
 def test_hidden_state(trainwarden: Trainwarden) -> None:
-    """Not certified: what differs is named, and that the run had not known."""
+    """Not certified: what differs is named, that the run had not known, and the line."""
     script = trainwarden.script(SCRIPT)
     done = trainwarden("certify", "--json", "--seed", "1", script, "hidden")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -65,6 +65,10 @@ def test_hidden_state(trainwarden: Trainwarden) -> None:
     assert "file out/loss.csv" in found["comparison"]["differ"]
     assert found["undisturbed"]["differ"] == []
     assert "in no snapshot" in found["lines"][1]
+    assert found["lines"][2:] == [
+        "where to look in the script:",
+        """  line 9: os.environ["CALLS"] = str(calls)""",
+    ]
 
 
 def test_a_script_that_fails(trainwarden: Trainwarden) -> None:

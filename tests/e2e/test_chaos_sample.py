@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.rows import Crash, Row
+from tests.chaos.rows import ChaosRow, Crash
 from tests.chaos.table import FAST, TABLE
-from tests.chaos.trial import References, Trial, unexpected
+from tests.chaos.trial import ChaosTrial, References, unexpected
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +18,10 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> References:
 
 @pytest.mark.parametrize("row", FAST, ids=[row.name for row in FAST])
 def test_a_fault_is_named_answered_and_survived(
-    row: Row, references: References, tmp_path: Path
+    row: ChaosRow, references: References, tmp_path: Path
 ) -> None:
     """The cause, the remedy and the end are those of the table, and nothing is left."""
-    result = Trial(row, tmp_path / row.name, references).judge()
+    result = ChaosTrial(row, tmp_path / row.name, references).judge()
     if result.skipped:
         pytest.skip(result.skipped)
     assert result.problems == [], result.output

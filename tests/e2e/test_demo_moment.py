@@ -14,9 +14,9 @@ from supervisor.wire.paths import StatePaths
 from tests.e2e.demo import (
     AGAIN,
     JOB,
+    DemoOutcome,
     Hunt,
-    Killed,
-    Outcome,
+    KillMoment,
     problems,
     ripe_for_the_kill,
     signalled,
@@ -53,10 +53,12 @@ KILL = {
 }  # fmt: skip
 
 
-def ended(*incidents: dict[str, Any]) -> Outcome:
+def ended(*incidents: dict[str, Any]) -> DemoOutcome:
     """A demo with these incidents."""
-    killed = Killed(attempt=2, pid=1, step=17, epoch=1, snapshot_step=16)
-    return Outcome(seconds=60.0, killed=killed, incidents=[*incidents], accuracy=0.97)
+    killed = KillMoment(attempt=2, pid=1, step=17, epoch=1, snapshot_step=16)
+    return DemoOutcome(
+        seconds=60.0, killed=killed, incidents=[*incidents], accuracy=0.97
+    )
 
 
 def test_one_restart_for_want_of_memory_and_no_second() -> None:

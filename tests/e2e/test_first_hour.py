@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.first_hour.every_row import ROWS
-from tests.e2e.first_hour.first_hour_row import HISTORY, Row, taken_port
+from tests.e2e.first_hour.first_hour_row import HISTORY, FirstHourRow, taken_port
 from tests.support.command import marked
 from tests.support.stranger import (
     Answer,
-    Commands,
     Place,
+    StrangerCommands,
     commands,
     from_shell,
     on_terminal,
@@ -37,14 +37,14 @@ CODES = {0, 1, 2, 75, 130}
 
 
 @pytest.fixture(scope="module")
-def fork() -> Iterator[Commands]:
+def fork() -> Iterator[StrangerCommands]:
     """A process to fork command lines from."""
     with commands() as process:
         yield process
 
 
 @pytest.fixture(scope="module", autouse=True)
-def history(fork: Commands) -> Iterator[None]:
+def history(fork: StrangerCommands) -> Iterator[None]:
     """One job has finished, and another one failed."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         place = made(stack)
@@ -64,7 +64,9 @@ def made(stack: ExitStack) -> Place:
     return Place(base / "place", stack)
 
 
-def answer_of(row: Row, line: str, place: Place, fork: Commands) -> Answer:
+def answer_of(
+    row: FirstHourRow, line: str, place: Place, fork: StrangerCommands
+) -> Answer:
     """What they get to read."""
     if row.by_shell:
         return from_shell(line, place)
@@ -80,7 +82,7 @@ def answer_of(row: Row, line: str, place: Place, fork: Commands) -> Answer:
         for row in ROWS
     ],
 )
-def test_answer(row: Row, fork: Commands) -> None:
+def test_answer(row: FirstHourRow, fork: StrangerCommands) -> None:
     """It says what is wrong and what to do, and nothing that only we understand."""
     with ExitStack() as stack:
         place = made(stack)

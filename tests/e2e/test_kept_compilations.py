@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.small_disk import fill, mounted
 from tests.support.zygote import OTHER_BACKENDS, Zygote
 from trainers.process.compilations.compilation_store import DOUBTED, SUFFIX
@@ -74,17 +74,17 @@ def job(
     return Attempts(place / name, options=options, zygote=zygote)
 
 
-def attempt(one: Attempts, **environment: str) -> Outcome:
+def attempt(one: Attempts, **environment: str) -> AttemptOutcome:
     """Its next."""
     return one.run(one.script(SCRIPT), environment=environment)
 
 
-def notices(outcome: Outcome) -> list[str]:
+def notices(outcome: AttemptOutcome) -> list[str]:
     """What the person was told."""
     return [told["sentence"] for told in outcome.of(RecordKind.NOTICE)]
 
 
-def used(outcome: Outcome) -> int | None:
+def used(outcome: AttemptOutcome) -> int | None:
     """How many compilations of before it was told of; None: of none."""
     told = [
         count for count in range(1, 200) if USED.format(count=count) in notices(outcome)
@@ -98,7 +98,7 @@ def entries(kept: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_size, reverse=True)
 
 
-def killed_once(one: Attempts) -> Outcome:
+def killed_once(one: Attempts) -> AttemptOutcome:
     """An attempt that dies in the second epoch, and the one that ends."""
     assert attempt(one, DIES_AT="6").code == -9
     return attempt(one)

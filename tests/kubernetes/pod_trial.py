@@ -30,7 +30,7 @@ POD = Path(__file__).with_name("pod.sh")
 KILLED_STEP, EVICTED_STEP = 25, 50
 
 
-class UnexpectedError(Exception):
+class UnexpectedPodError(Exception):
     """What did not come out as promised."""
 
 
@@ -77,7 +77,9 @@ class Pods:
         ends = time.monotonic() + PATIENCE
         while not (children := psutil.Process(self.outer.pid).children()):
             if self.outer.poll() is not None or time.monotonic() > ends:
-                raise UnexpectedError(f"it did not start: {self.outer.communicate()}")
+                raise UnexpectedPodError(
+                    f"it did not start: {self.outer.communicate()}"
+                )
             time.sleep(0.05)
         return children[0].pid
 
@@ -86,7 +88,7 @@ class Pods:
         ends = time.monotonic() + PATIENCE
         while self._step() < step:
             if time.monotonic() > ends:
-                raise UnexpectedError(f"never came to step {step}")
+                raise UnexpectedPodError(f"never came to step {step}")
             time.sleep(0.05)
 
     def _step(self) -> int:
@@ -124,26 +126,26 @@ def killed_and_evicted(directory: Path) -> list[str]:
     os.kill(first, signal.SIGKILL)
     code, output = pods.end()
     if not code:  # unshare has no code for it
-        raise UnexpectedError(f"killed, it ended with {code}: {output}")
+        raise UnexpectedPodError(f"killed, it ended with {code}: {output}")
     seen.append(f"killed at step {KILLED_STEP} or later")
     second = pods.start()
     pods.until_step(EVICTED_STEP)
     os.kill(second, signal.SIGTERM)
     code, output = pods.end()
     if code != 75 or "drained at step" not in output:
-        raise UnexpectedError(f"evicted, it ended with {code}: {output}")
+        raise UnexpectedPodError(f"evicted, it ended with {code}: {output}")
     if "from the snapshot at step" not in output:
-        raise UnexpectedError(f"it began from the top: {output}")
+        raise UnexpectedPodError(f"it began from the top: {output}")
     seen.append(next(one for one in output.splitlines() if "drained at step" in one))
     pods.start()
     code, output = pods.end()
     if code or (pods.state / "result").read_text() != bits:
-        raise UnexpectedError(f"ended with {code}, or other bits: {output}")
+        raise UnexpectedPodError(f"ended with {code}, or other bits: {output}")
     seen.append(f"finished after {STEPS} steps, bit-identical")
     pods.start()
     code, output = pods.end()
     if code or "has finished before" not in output:
-        raise UnexpectedError(f"trained again, ended with {code}: {output}")
+        raise UnexpectedPodError(f"trained again, ended with {code}: {output}")
     seen.append("started once more: nothing was done again")
     return seen
 
@@ -157,7 +159,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tw-pod-") as directory:
         try:
             print("\n".join(killed_and_evicted(Path(directory))))
-        except UnexpectedError as error:
+        except UnexpectedPodError as error:
             print(f"FAILED: {error}", file=sys.stderr)
             return 1
     return 0

@@ -23,7 +23,7 @@ from tests.matrix.pairs import (
     PAIRS,
     ROOT,
     NoEnvironmentError,
-    Pair,
+    VersionPair,
     gently,
     made,
 )
@@ -83,7 +83,7 @@ def is_whole(text: str) -> bool:
     return text == HOLDS if rows is None else rows[1] == rows[2]
 
 
-def run(pair: Pair, parts: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+def run(pair: VersionPair, parts: dict[str, tuple[str, ...]]) -> dict[str, Any]:
     """All ``parts`` of a pair; kept, so that the table can be made of several runs."""
     began = time.monotonic()
     try:
@@ -101,7 +101,7 @@ def run(pair: Pair, parts: dict[str, tuple[str, ...]]) -> dict[str, Any]:
     return found
 
 
-def _part(pair: Pair, name: str, part: tuple[str, ...]) -> str:
+def _part(pair: VersionPair, name: str, part: tuple[str, ...]) -> str:
     environment = {**os.environ, CACHE_DIRECTORY: str(_cache(pair))}
     code, said = _said([pair.interpreter, *part], environment)
     (CACHE / f"{pair.name}-{name.split(maxsplit=1)[0].strip(',')}.log").write_text(said)
@@ -111,7 +111,7 @@ def _part(pair: Pair, name: str, part: tuple[str, ...]) -> str:
     return found
 
 
-def _cache(pair: Pair) -> Path:
+def _cache(pair: VersionPair) -> Path:
     """What was found out, or compiled, for it alone."""
     return pair.directory / "cache"
 
@@ -132,7 +132,7 @@ def _said(
     return done.returncode, done.stdout
 
 
-def table(results: dict[Pair, dict[str, Any]]) -> str:
+def table(results: dict[VersionPair, dict[str, Any]]) -> str:
     """In Markdown, of the pairs that were run."""
     head = ["TensorFlow", "Keras", "Python", "NumPy", *PARTS]
     lines = [head, ["---"] * len(head)]
@@ -150,7 +150,7 @@ def written(page: str, rows: str) -> str:
     return f"{before}{BEGIN}{rows}{END}{after}"
 
 
-def read_results() -> dict[Pair, dict[str, Any]]:
+def read_results() -> dict[VersionPair, dict[str, Any]]:
     """Of all pairs that were ever run here."""
     files = {pair: RESULTS / f"{pair.name}.json" for pair in PAIRS}
     return {
@@ -160,7 +160,7 @@ def read_results() -> dict[Pair, dict[str, Any]]:
     }
 
 
-def unknown(results: dict[Pair, dict[str, Any]]) -> list[str]:
+def unknown(results: dict[VersionPair, dict[str, Any]]) -> list[str]:
     """Pairs that are said to be known, and have no row here that holds."""
     holds = {
         (minor(pair.tensorflow), minor(pair.keras))

@@ -22,7 +22,7 @@ ALSO = ("pytest", "pytest-xdist", "hypothesis", "safetensors", "scikit-learn", "
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class VersionPair:
     """TensorFlow and Keras, in a Python."""
 
     tensorflow: str
@@ -47,17 +47,17 @@ class Pair:
 
 
 PAIRS = (
-    Pair("2.21.0", "3.15.1"),
-    Pair("2.21.0", "3.15.1", "3.13"),
-    Pair("2.21.0", "3.15.1", "3.12"),
-    Pair("2.21.0", "3.14.1"),
-    Pair("2.20.0", "3.13.2"),
-    Pair("2.20.0", "3.12.4"),
-    Pair("2.19.1", "3.11.3"),
-    Pair("2.19.1", "3.10.0"),
-    Pair("2.18.1", "3.8.0"),
-    Pair("2.17.1", "3.7.0"),
-    Pair("2.16.2", "3.6.0"),
+    VersionPair("2.21.0", "3.15.1"),
+    VersionPair("2.21.0", "3.15.1", "3.13"),
+    VersionPair("2.21.0", "3.15.1", "3.12"),
+    VersionPair("2.21.0", "3.14.1"),
+    VersionPair("2.20.0", "3.13.2"),
+    VersionPair("2.20.0", "3.12.4"),
+    VersionPair("2.19.1", "3.11.3"),
+    VersionPair("2.19.1", "3.10.0"),
+    VersionPair("2.18.1", "3.8.0"),
+    VersionPair("2.17.1", "3.7.0"),
+    VersionPair("2.16.2", "3.6.0"),
 )
 
 
@@ -65,7 +65,7 @@ class NoEnvironmentError(Exception):
     """It cannot be made: the sentence says why."""
 
 
-def made(pair: Pair) -> None:
+def made(pair: VersionPair) -> None:
     """See that the environment of ``pair`` is there. Raises NoEnvironmentError."""
     done = pair.directory / ".made"
     if done.exists():

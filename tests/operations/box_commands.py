@@ -2,11 +2,11 @@
 
 import json
 
-from tests.support.machine import Machine
+from tests.support.machine import BootedContainer
 from tests.support.machine_jobs import finish, running, submit
 
 
-def check_no_command_needs_a_directory(box: Machine) -> None:
+def check_no_command_needs_a_directory(box: BootedContainer) -> None:
     """A job's files are read with the rights of its user; what concerns everybody is
     for root. Nobody else gets any of it, and each no is a sentence."""
     submit(box, "looked-at")

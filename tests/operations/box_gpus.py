@@ -11,7 +11,7 @@ import psutil
 from tests.operations.box_extent import WHOLE
 from tests.support.fake_nvml import GIB, FakeNvml, build
 from tests.support.freezer import frozen
-from tests.support.machine import Machine
+from tests.support.machine import BootedContainer
 from tests.support.machine_jobs import (
     attempted,
     await_another,
@@ -48,7 +48,7 @@ for name in sys.argv[2:]:
 """Joins the cgroup of a process, where its device rules hold, and opens devices."""
 
 
-def nvml_of(box: Machine) -> FakeNvml:
+def nvml_of(box: BootedContainer) -> FakeNvml:
     """The library that stands in for the driver's inside, and its script."""
     place = box.shared / "nvml"
     place.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def collects() -> bool:
     return 'trainwarden_collector_success{collector="nvml"} 1' in scraped()
 
 
-def something_new(box: Machine) -> str:
+def something_new(box: BootedContainer) -> str:
     """A GPU has another temperature from now on; returns what metrics say then."""
     nvml = nvml_of(box)
     celsius = 30 + int(nvml.values.get("1.temperature", "0")) % 50
@@ -89,19 +89,19 @@ def something_new(box: Machine) -> str:
     return f'trainwarden_gpu_temperature_celsius{{gpu="{SECOND}"}} {float(celsius)}'
 
 
-def renewed(box: Machine) -> None:
+def renewed(box: BootedContainer) -> None:
     """Wait for metrics of which nobody can have known a moment ago."""
     new = something_new(box)
     box.until(lambda: new in scraped() and has_gpus())
 
 
-def probe_pid(box: Machine) -> int:
+def probe_pid(box: BootedContainer) -> int:
     """The process that asks the driver, as numbered inside."""
     keeper = box.property(PROBE, "MainPID")
     return int(box.says("pgrep", "-P", keeper))
 
 
-def check_a_box_without_gpus_is_quiet(box: Machine) -> None:
+def check_a_box_without_gpus_is_quiet(box: BootedContainer) -> None:
     """The unit ends well, without a word and without a second try; nothing fails."""
     box.until(lambda: box.property(PROBE, "ActiveState") == "inactive")
     assert box.property(PROBE, "Result") == "success"
@@ -112,7 +112,7 @@ def check_a_box_without_gpus_is_quiet(box: Machine) -> None:
     box.until(lambda: scraped() and 'collector="nvml"' not in scraped())
 
 
-def equipped(box: Machine) -> None:
+def equipped(box: BootedContainer) -> None:
     """The machine has two GPUs from now on, and the daemon knows them."""
     settings = box.root / "etc/default/trainwarden-gpu"
     if not settings.exists():
@@ -124,7 +124,7 @@ def equipped(box: Machine) -> None:
     box.until(has_gpus)
 
 
-def check_gpus_are_seen(box: Machine) -> None:
+def check_gpus_are_seen(box: BootedContainer) -> None:
     """By the daemon's metrics and by ``trainwarden gpu``; who is no daemon hears
     nothing from the probe, which runs as a user of its own."""
     equipped(box)
@@ -138,7 +138,7 @@ def check_gpus_are_seen(box: Machine) -> None:
     box.run(python, "-c", CONNECTS)
 
 
-def check_device_nodes_are_reachable(box: Machine) -> None:
+def check_device_nodes_are_reachable(box: BootedContainer) -> None:
     """NVIDIA's may be opened (here no driver answers: ENXIO), a disk may not (EPERM)."""
     equipped(box)
     for name, number in (("nvidiactl", 255), ("nvidia0", 0), ("nvidia15", 15)):
@@ -155,7 +155,7 @@ def check_device_nodes_are_reachable(box: Machine) -> None:
     box.run("rm", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia15", "/dev/other")
 
 
-def check_metrics_come_back(box: Machine) -> None:
+def check_metrics_come_back(box: BootedContainer) -> None:
     """After the daemon, the probe, its keeper, or two of them were killed; training goes
     on, and there is no incident."""
     equipped(box)
@@ -181,7 +181,7 @@ def check_metrics_come_back(box: Machine) -> None:
     assert done == list(range(len(done)))
 
 
-def _until_back(box: Machine, victims: list[str]) -> float:
+def _until_back(box: BootedContainer, victims: list[str]) -> float:
     """Seconds until a scrape tells of what has changed at that moment."""
     box.until(has_gpus)
     daemon = main_pid(box)
@@ -201,7 +201,7 @@ def _until_back(box: Machine, victims: list[str]) -> float:
     return seconds
 
 
-def check_an_attempt_gets_the_word_of_its_gpu(box: Machine) -> None:
+def check_an_attempt_gets_the_word_of_its_gpu(box: BootedContainer) -> None:
     """An Xid that means broken hardware names the GPU at the end of an attempt, which is
     then kept out of use, and the job goes on."""
     equipped(box)
@@ -224,7 +224,7 @@ def check_an_attempt_gets_the_word_of_its_gpu(box: Machine) -> None:
     assert [row["gpu"] for row in json.loads(kept)] == [FIRST]
 
 
-def check_a_wedged_driver(box: Machine) -> None:
+def check_a_wedged_driver(box: BootedContainer) -> None:
     """A probe that SIGKILL does not end: the daemon answers all the time, the collector
     fails, an incident says that a reboot is needed, and training goes on."""
     equipped(box)
@@ -245,7 +245,7 @@ def check_a_wedged_driver(box: Machine) -> None:
     finish(box, "calm")
 
 
-def told(box: Machine) -> str:
+def told(box: BootedContainer) -> str:
     """What the incidents of the calm job say."""
     found = json.loads(box.trainwarden("incidents", "--json", "calm").stdout)
     return " ".join(
@@ -256,7 +256,7 @@ def told(box: Machine) -> str:
     )
 
 
-def check_it_stops_with_the_daemon(box: Machine) -> None:
+def check_it_stops_with_the_daemon(box: BootedContainer) -> None:
     """A restart of the daemon leaves the probe alone; a stop ends it, a start brings it."""
     equipped(box)
     before = box.property(PROBE, "MainPID")

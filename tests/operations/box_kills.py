@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.operations.box_extent import RESTARTS, WHOLE
 from tests.operations.box_gpus import PROBE, equipped, probe_pid, renewed
-from tests.support.machine import Machine
+from tests.support.machine import BootedContainer
 from tests.support.machine_jobs import (
     attempted,
     await_another,
@@ -26,7 +26,7 @@ OFTEN = (
 """A job without snapshots that is to be killed again and again."""
 
 
-def check_training_does_not_notice_the_daemon(box: Machine) -> None:
+def check_training_does_not_notice_the_daemon(box: BootedContainer) -> None:
     """Restarted, killed, or stopped by its watchdog: the same process trains on, no
     step is lost, and there is no incident."""
     watchdog = "/etc/systemd/system/trainwarden.service.d/watchdog.conf"
@@ -60,7 +60,7 @@ def check_training_does_not_notice_the_daemon(box: Machine) -> None:
     _keeps_its_log_small(box)
 
 
-def _chatter(box: Machine) -> None:
+def _chatter(box: BootedContainer) -> None:
     """A job that prints more than it may keep, as a user whose log is not the daemon's."""
     lines = (
         "import time\nwhile True:\n    print('x' * 999, flush=True); time.sleep(0.01)\n"
@@ -71,7 +71,7 @@ def _chatter(box: Machine) -> None:
     box.trainwarden("submit", "--spec", "/shared/chatter.toml", user="bob")
 
 
-def _keeps_its_log_small(box: Machine) -> None:
+def _keeps_its_log_small(box: BootedContainer) -> None:
     """By its shim: the middle of its log is given back, its end can be read."""
     jobs = box.root / "var/lib/trainwarden/users/bob/jobs"
     log = jobs / "chatter/run-1/attempts/0001/output.log"
@@ -85,7 +85,7 @@ def _keeps_its_log_small(box: Machine) -> None:
     finish(box, "chatter")
 
 
-def check_kills_are_diagnosed_and_leave_nothing(box: Machine) -> None:
+def check_kills_are_diagnosed_and_leave_nothing(box: BootedContainer) -> None:
     """The shim, training, both at once, and either with the daemon."""
     fatal = [
         ["pid"], ["pid", "shim"], ["shim", "daemon"], ["shim"], ["pid", "daemon"],
@@ -96,7 +96,7 @@ def check_kills_are_diagnosed_and_leave_nothing(box: Machine) -> None:
     assert "started, pid" not in grave
 
 
-def check_kills_with_the_probe(box: Machine) -> None:
+def check_kills_with_the_probe(box: BootedContainer) -> None:
     """Training or its shim together with the process that asks the driver, or with its
     keeper, is diagnosed as without them, and metrics come back."""
     equipped(box)
@@ -107,7 +107,7 @@ def check_kills_with_the_probe(box: Machine) -> None:
 
 
 def _struck(
-    box: Machine,
+    box: BootedContainer,
     name: str,
     fatal: Sequence[list[str]],
     *,
@@ -138,7 +138,7 @@ def _struck(
     assert box.run("pgrep", "-f", f"/shared/{name}.py", check=False).stdout == ""
 
 
-def _strike(box: Machine, found: dict[str, Any], victims: list[str]) -> None:
+def _strike(box: BootedContainer, found: dict[str, Any], victims: list[str]) -> None:
     """SIGKILL to all of them at once."""
     stat = box.says("cat", f"/proc/{found['pid']}/stat").rpartition(")")[2].split()
     pids = {"pid": found["pid"], "shim": int(stat[1]), "daemon": main_pid(box)}

@@ -2,11 +2,11 @@
 
 import json
 
-from tests.support.machine import OPT, Machine
+from tests.support.machine import OPT, BootedContainer
 from tests.support.machine_jobs import finish, job, main_pid, running, submit
 
 
-def check_each_user_runs_as_themselves(box: Machine) -> None:
+def check_each_user_runs_as_themselves(box: BootedContainer) -> None:
     """In a unit of their own, in the slice, and nobody else's files are touched."""
     for user in ("alice", "bob"):
         submit(box, f"mine-{user}", user=user)
@@ -20,7 +20,7 @@ def check_each_user_runs_as_themselves(box: Machine) -> None:
         finish(box, f"mine-{user}")
 
 
-def check_nobody_touches_what_belongs_to_others(box: Machine) -> None:
+def check_nobody_touches_what_belongs_to_others(box: BootedContainer) -> None:
     """Neither through the daemon nor through systemd nor through files."""
     submit(box, "private")
     running(box, "private")
@@ -59,7 +59,7 @@ target.write_text(json.dumps(claim))
 """
 
 
-def check_a_forged_file_harms_nobody(box: Machine) -> None:
+def check_a_forged_file_harms_nobody(box: BootedContainer) -> None:
     """A job's owner writes into its files that the daemon, or PID 1, is what trains: the
     daemon signals neither, the job starts, is stopped and starts again."""
     (box.shared / "forge.py").write_text(FORGE)
@@ -87,7 +87,7 @@ def check_a_forged_file_harms_nobody(box: Machine) -> None:
     assert main_pid(box) == daemon
 
 
-def check_a_linked_attempt_shows_nothing_of_others(box: Machine) -> None:
+def check_a_linked_attempt_shows_nothing_of_others(box: BootedContainer) -> None:
     """Where an attempt's directory leads to another user's, nothing of it is quoted."""
     submit(box, "secret", user="bob", steps=1)
     box.until(lambda: job(box, "secret").get("state") == "finished")
@@ -111,7 +111,7 @@ os._exit(3)
 """
 
 
-def check_others_see_no_quotes(box: Machine) -> None:
+def check_others_see_no_quotes(box: BootedContainer) -> None:
     """Of an incident: its owner and root see all of it, a member its cause, and somebody
     who is no member nothing."""
     (box.shared / "fails.py").write_text("raise ValueError('the word')\n")
@@ -128,7 +128,7 @@ def check_others_see_no_quotes(box: Machine) -> None:
     assert "fails" not in refused.stdout
 
 
-def check_one_user_leaves_room_for_another(box: Machine) -> None:
+def check_one_user_leaves_room_for_another(box: BootedContainer) -> None:
     """A third job is refused, a large spec too, and a second one without GPUs waits; those
     of another user are not."""
     config = "/etc/trainwarden/trainwarden.toml"
@@ -162,7 +162,7 @@ def check_one_user_leaves_room_for_another(box: Machine) -> None:
         box.run("systemctl", "restart", "trainwarden")
 
 
-def check_jobs_leave_room_for_the_daemon(box: Machine) -> None:
+def check_jobs_leave_room_for_the_daemon(box: BootedContainer) -> None:
     """The slice has limits, and the kernel kills anybody sooner than the daemon (asked of
     its unit: a container may not lower it)."""
     for name in ("MemoryMax", "TasksMax"):
@@ -170,7 +170,7 @@ def check_jobs_leave_room_for_the_daemon(box: Machine) -> None:
     assert box.property("trainwarden", "OOMScoreAdjust") == "-900"
 
 
-def check_whoever_runs_as_the_daemon_is_not_the_daemon(box: Machine) -> None:
+def check_whoever_runs_as_the_daemon_is_not_the_daemon(box: BootedContainer) -> None:
     """A program that got hold of its user is nobody on its socket."""
     submit(box, "guarded")
     running(box, "guarded")
@@ -185,7 +185,7 @@ def check_whoever_runs_as_the_daemon_is_not_the_daemon(box: Machine) -> None:
     finish(box, "guarded")
 
 
-def check_an_upgrade_renews_the_templates(box: Machine) -> None:
+def check_an_upgrade_renews_the_templates(box: BootedContainer) -> None:
     """Installing again makes them what they are for a user who is enabled now, and
     leaves alone what root changed beside them; jobs start after it as before it."""
     units = box.root / "etc/systemd/system"
@@ -205,7 +205,7 @@ def check_an_upgrade_renews_the_templates(box: Machine) -> None:
     assert f"after 5 min 00 s (TimeoutStopSec of {template.name})" in refused
 
 
-def _submitted_with(box: Machine, *, grace: str) -> str:
+def _submitted_with(box: BootedContainer, *, grace: str) -> str:
     """What is said of a job with such a grace; empty: it was taken."""
     (box.shared / "patient.py").write_text("")
     spec = f'script = "/shared/patient.py"\n[drain]\ngrace = "{grace}"\n'
@@ -216,7 +216,7 @@ def _submitted_with(box: Machine, *, grace: str) -> str:
     return done.stderr
 
 
-def check_the_daemon_may_start_nothing_else(box: Machine) -> None:
+def check_the_daemon_may_start_nothing_else(box: BootedContainer) -> None:
     """Neither another service, nor a command of its own, nor anybody's session."""
     for command in (
         ["systemctl", "--no-ask-password", "restart", "systemd-journald"],
@@ -258,7 +258,7 @@ except urllib.error.HTTPError as error:
 """
 
 
-def check_a_page_is_its_users_own(box: Machine) -> None:
+def check_a_page_is_its_users_own(box: BootedContainer) -> None:
     """A service of alice's shows her jobs in a browser, to who has the address; that is in
     a file of hers and nowhere else, and gone with the page."""
     submit(box, "paged")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.machine import OPT, Machine, boot
+from tests.support.machine import OPT, BootedContainer, boot
 from tests.support.machine_jobs import job, steps, submit
 
 PYTHON = f"{OPT}/bin/python"
@@ -39,7 +39,7 @@ pathlib.Path(out + ".end").write_text(repr((digests, fitted.history)))
 weights and optimizer are to the last bit, and the History."""
 
 
-def check_a_shutdown_drains_and_the_next_boot_resumes(box: Machine) -> None:
+def check_a_shutdown_drains_and_the_next_boot_resumes(box: BootedContainer) -> None:
     """Nobody has to do anything: jobs go on where they were, and end; a training of
     Keras with the bits that it has where nothing ever happened."""
     script = box.shared / "bits.py"
@@ -71,32 +71,32 @@ def check_a_shutdown_drains_and_the_next_boot_resumes(box: Machine) -> None:
     assert (place / "bits.end").read_text() == (place / "plain.end").read_text()
 
 
-def _finishes_in_its_second_attempt(box: Machine, name: str) -> None:
+def _finishes_in_its_second_attempt(box: BootedContainer, name: str) -> None:
     box.until(lambda: job(box, name).get("state") == "finished")
     assert job(box, name)["attempt"] == 2
     assert box.trainwarden("incidents", name).stdout == "no incidents\n"
 
 
-def _steps(box: Machine, name: str) -> list[int]:
+def _steps(box: BootedContainer, name: str) -> list[int]:
     """Which steps were done, in order; read from outside, where it is quicker, and the
     machine may be off."""
     path = box.root / f"home/alice/{name}.steps"
     return [int(word) for word in path.read_text().split()] if path.exists() else []
 
 
-def _attempts(box: Machine, name: str) -> Path:
+def _attempts(box: BootedContainer, name: str) -> Path:
     """Where those of a job of alice's have their files."""
     return box.root / f"var/lib/trainwarden/users/alice/jobs/{name}/run-1/attempts"
 
 
-def _exit_record(box: Machine, name: str) -> dict[str, Any]:
+def _exit_record(box: BootedContainer, name: str) -> dict[str, Any]:
     """How the first attempt of a job ended."""
     path = _attempts(box, name) / "0001/exit.json"
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
-def _events(box: Machine, name: str) -> str:
+def _events(box: BootedContainer, name: str) -> str:
     """What its attempts have told, and the steps that were done."""
     files = sorted(_attempts(box, name).glob("*/events.jsonl"))
     return "\n".join([*(path.read_text() for path in files), str(_steps(box, name))])

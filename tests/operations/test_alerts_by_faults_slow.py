@@ -19,7 +19,7 @@ from grafana.rules.rendering import EVERY_ALERT
 from tests.chaos.table import TABLE
 from tests.support.faults_at_night import (
     MIB,
-    Box,
+    FaultyBox,
     FaultyNight,
     begin_training,
     disturb,
@@ -52,7 +52,7 @@ class Fault:
 
     def firing(self, made: FaultyNight) -> str:
         """What Prometheus is asked."""
-        box: Box = getattr(made, self.box)
+        box: FaultyBox = getattr(made, self.box)
         return (
             f'ALERTS{{alertname="Trainwarden{self.alert}",alertstate="firing",'
             f'instance="{box.target}"{self.of}}}'

@@ -23,7 +23,7 @@ from tests.support.debian import (
     needed_for_packages,
 )
 from tests.support.debian import field as field_of
-from tests.support.machine import OPT, Machine
+from tests.support.machine import OPT, BootedContainer
 from tests.support.machine_jobs import COUNTS, job, main_pid, running, steps, submit
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ LISTED = (
 class Packaged:
     """A machine, the package and its next version."""
 
-    box: Machine
+    box: BootedContainer
     package: str
     """Its path inside, as that of the next."""
     later: str
@@ -72,12 +72,12 @@ class Packaged:
         return set(self.box.says(*LISTED).splitlines()) - self.fresh
 
 
-def pid_of(box: Machine, name: str) -> int:
+def pid_of(box: BootedContainer, name: str) -> int:
     """The process that trains, as the daemon says."""
     return int(running(box, name)["pid"])
 
 
-def goes_on(box: Machine, name: str, pid: int) -> None:
+def goes_on(box: BootedContainer, name: str, pid: int) -> None:
     """The same process makes more steps, with or without a daemon."""
     before = len(steps(box, name))
     box.until(lambda: len(steps(box, name)) > before)
@@ -86,7 +86,7 @@ def goes_on(box: Machine, name: str, pid: int) -> None:
     box.run("kill", "-0", str(pid))
 
 
-def start_single(box: Machine) -> str:
+def start_single(box: BootedContainer) -> str:
     """A run as a service of its own, without the daemon: the pid of its supervisor."""
     (box.shared / "single.py").write_text(COUNTS)
     spec = 'script = "/shared/single.py"\nargs = ["single", "1000000"]\n'
@@ -97,7 +97,7 @@ def start_single(box: Machine) -> str:
     return box.property(SINGLE, "MainPID")
 
 
-def was_drained(box: Machine, state: str) -> bool:
+def was_drained(box: BootedContainer, state: str) -> bool:
     """Whether the only attempt below a state directory ended as it was asked to."""
     (record,) = box.says("find", state, "-name", "exit.json").splitlines()
     return bool(json.loads(box.says("cat", record))["asked_to_stop"])
@@ -312,7 +312,7 @@ def check_what_others_may(one: Packaged) -> None:
     assert said.endswith(LATER)
 
 
-def running_unit(box: Machine) -> str:
+def running_unit(box: BootedContainer) -> str:
     """The unit of the only attempt."""
     listed = box.says("systemctl", "list-units", "--plain", "--no-legend",
                       "trainwarden-attempt-*")  # fmt: skip
@@ -396,7 +396,7 @@ def check_a_downgrade(one: Packaged) -> None:
     assert pid_of(box, "train") == pid
 
 
-def as_of_later(box: Machine, by: int) -> None:
+def as_of_later(box: BootedContainer, by: int) -> None:
     """The ledger as a version that is newer by so much leaves it; the daemon is stopped."""
     box.run("systemctl", "stop", "trainwarden")
     box.run("systemctl", "reset-failed", "trainwarden", check=False)

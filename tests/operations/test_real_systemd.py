@@ -39,7 +39,7 @@ from tests.operations.box_people import (
     check_whoever_runs_as_the_daemon_is_not_the_daemon,
 )
 from tests.operations.box_power import check_a_shutdown_drains_and_the_next_boot_resumes
-from tests.support.machine import OPT, Machine, machine_in
+from tests.support.machine import OPT, BootedContainer, machine_in
 from tests.support.machine_jobs import finish, job, running, steps, submit
 
 JIT = """
@@ -52,14 +52,14 @@ print("jit", float(double(tf.constant(3.0))), flush=True)
 CHECK = OPT / "src/tests/conformance/test_launchers.py"
 
 
-def check_the_service_tells_how_it_is(box: Machine) -> None:
+def check_the_service_tells_how_it_is(box: BootedContainer) -> None:
     """It is up, watched, and says what is going on."""
     assert box.property("trainwarden", "ActiveState") == "active"
     box.until(lambda: "running" in box.property("trainwarden", "StatusText"))
     assert box.property("trainwarden", "User") == "trainwarden"
 
 
-def check_the_launcher_keeps_the_contract(box: Machine) -> None:
+def check_the_launcher_keeps_the_contract(box: BootedContainer) -> None:
     """The tests that the direct launcher passes, with units of a user."""
     # In a unit itself: within units a container's /proc shows its host's boot id.
     done = box.run(
@@ -72,7 +72,7 @@ def check_the_launcher_keeps_the_contract(box: Machine) -> None:
     assert "skipped" not in done.stdout
 
 
-def check_draining_a_job_and_the_slice(box: Machine) -> None:
+def check_draining_a_job_and_the_slice(box: BootedContainer) -> None:
     """Each attempt saves its state and ends with 75; nothing starts by itself."""
     for name in ("one", "two"):
         submit(box, name)
@@ -91,7 +91,7 @@ def check_draining_a_job_and_the_slice(box: Machine) -> None:
     assert done == list(range(len(done)))
 
 
-def check_compilers_and_devices_work(box: Machine) -> None:
+def check_compilers_and_devices_work(box: BootedContainer) -> None:
     """What hardening could take away: XLA compiles and runs, device nodes open."""
     box.run("mknod", "--mode=0666", "/dev/nvidia-test", "c", "1", "3")
     (box.shared / "jit.py").write_text(JIT)
@@ -101,7 +101,7 @@ def check_compilers_and_devices_work(box: Machine) -> None:
     assert "jit 7.0" in said, said[-2000:]
 
 
-def check_exposure_and_verify(box: Machine) -> None:
+def check_exposure_and_verify(box: BootedContainer) -> None:
     """systemd's own rating of what each unit could do, and no complaint about any."""
     units, aside = Path("/etc/systemd/system"), Path("/run/aside")
     box.run("mkdir", str(aside))
@@ -117,7 +117,7 @@ def check_exposure_and_verify(box: Machine) -> None:
         box.run("systemctl", "daemon-reload")
 
 
-def _rated(box: Machine) -> None:
+def _rated(box: BootedContainer) -> None:
     for unit, most in (
         ("trainwarden.service", 14),
         ("trainwarden-gpu.service", 12),
@@ -136,7 +136,7 @@ def _rated(box: Machine) -> None:
         box.run("test", "-f", page)  # what systemctl help would show
 
 
-CHECKS: tuple[Callable[[Machine], None], ...] = (
+CHECKS: tuple[Callable[[BootedContainer], None], ...] = (
     check_the_service_tells_how_it_is,
     check_each_user_runs_as_themselves,
     check_nobody_touches_what_belongs_to_others,
@@ -169,7 +169,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
 """In this order: the last one boots the machine anew."""
 
 
-def install(box: Machine) -> None:
+def install(box: BootedContainer) -> None:
     """As deploy/README.md says, with two users; and there is a stranger."""
     box.run(f"{OPT}/src/deploy/install.sh", "--units-only")
     for user in ("alice", "bob", "eve"):
@@ -179,7 +179,7 @@ def install(box: Machine) -> None:
     box.run("systemctl", "enable", "--now", "trainwarden")
 
 
-def chosen() -> list[Callable[[Machine], None]]:
+def chosen() -> list[Callable[[BootedContainer], None]]:
     """All of ``CHECKS``, or those whose names ``TRAINWARDEN_CHECKS`` has a word of."""
     words = os.environ.get("TRAINWARDEN_CHECKS", "").split()
     return [c for c in CHECKS if not words or any(w in c.__name__ for w in words)]

@@ -108,6 +108,7 @@ def test_every_command_runs(line: str, failed: Trainwarden) -> None:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "TRAINWARDEN_STATE_DIR": str(failed.state),
+        "STATE": str(failed.state),
         "JOB": "train",
         "ID": "1",
         "PID": str(os.getpid()),

@@ -58,7 +58,7 @@ BIG = 256 << 20
 PAGES = "state/jobs/train/run-1/attempts/*/page"
 
 
-class UnexpectedError(Exception):
+class UnexpectedRemoteError(Exception):
     """What did not come out as promised."""
 
 
@@ -110,7 +110,7 @@ class RemoteMachine:
         ends = time.monotonic() + PATIENCE
         while self.step() < step or self.sent_step() < sent:
             if time.monotonic() > ends:
-                raise UnexpectedError(f"{self.name} never came to step {step}")
+                raise UnexpectedRemoteError(f"{self.name} never came to step {step}")
             time.sleep(0.02)
 
     def lose(self) -> None:
@@ -122,7 +122,7 @@ def end(process: subprocess.Popen[str]) -> str:
     """Its output; it must have finished."""
     output, _ = process.communicate(timeout=PATIENCE)
     if process.returncode:
-        raise UnexpectedError(f"ended with {process.returncode}: {output}")
+        raise UnexpectedRemoteError(f"ended with {process.returncode}: {output}")
     return output
 
 
@@ -152,19 +152,21 @@ def whole_runs(directory: Path, server: S3Server) -> str:
         process.send_signal(signal.SIGKILL)
         output, _ = process.communicate(timeout=PATIENCE)
         if number and f"of vm-{number - 1} is here now" not in output:
-            raise UnexpectedError(f"it did not go on: {output}")
+            raise UnexpectedRemoteError(f"it did not go on: {output}")
         no_secret(machine.root, output)
         machine.lose()
     last = RemoteMachine(directory / "elsewhere", "vm-last", server.environment)
     output = end(last.start(address, seconds=0.0))
     if "of vm-2 is here now" not in output:
-        raise UnexpectedError(f"it did not go on: {output}")
+        raise UnexpectedRemoteError(f"it did not go on: {output}")
     if (last.root / "result").read_text() != bits:
-        raise UnexpectedError("other bits than those of a run that nobody disturbed")
+        raise UnexpectedRemoteError(
+            "other bits than those of a run that nobody disturbed"
+        )
     no_secret(last.root, output)
     again = RemoteMachine(directory / "later", "vm-later", server.environment)
     if "has finished before, on vm-last" not in end(again.start(address, seconds=0.0)):
-        raise UnexpectedError("a run that had finished was done again")
+        raise UnexpectedRemoteError("a run that had finished was done again")
     return f"{'; '.join(told)}; finished after {STEPS} steps on vm-last, bit-identical"
 
 
@@ -173,7 +175,7 @@ def no_secret(root: Path, output: str) -> None:
     files = (path for path in root.rglob("*") if path.is_file())
     told = [str(path) for path in files if SECRET.encode() in path.read_bytes()]
     if told or SECRET in output:
-        raise UnexpectedError(f"a secret was told: {told or output}")
+        raise UnexpectedRemoteError(f"a secret was told: {told or output}")
 
 
 def killed_uploads(directory: Path, server: S3Server) -> str:
@@ -197,13 +199,17 @@ def killed_uploads(directory: Path, server: S3Server) -> str:
             shutil.rmtree(there, ignore_errors=True)
             reached = consistent(run, address, there)
             if reached is None or reached > step:
-                raise UnexpectedError(f"at place {place} it would go on from {reached}")
+                raise UnexpectedRemoteError(
+                    f"at place {place} it would go on from {reached}"
+                )
             found[step - reached] += 1
             if place % 10 == 9:  # ... and the rest of it is sent
                 with uploading(run, address, part_bytes=PART):
                     until(run, step=step, sending=None)
                 if consistent(run, address, there) != step:
-                    raise UnexpectedError(f"at place {place} the rest was not sent")
+                    raise UnexpectedRemoteError(
+                        f"at place {place} the rest was not sent"
+                    )
     whole = found[0]
     return (
         f"{KILLS} kills with {min(parts)} to {max(parts)} parts there ({len(parts)} "
@@ -249,7 +255,7 @@ def throughput(directory: Path, server: S3Server) -> str:
                 client.delete_object(Bucket=BUCKET, Key=name)
     ratio = statistics.median(ratios)
     if ratio < WORTH:
-        raise UnexpectedError(f"{ratio:.2f} of the plain client's throughput")
+        raise UnexpectedRemoteError(f"{ratio:.2f} of the plain client's throughput")
     return (
         f"{ratio:.2f} of the plain client's throughput, hashes included (median of "
         f"{PAIRS}; {min(ratios):.2f} to {max(ratios):.2f}; {BIG >> 20} MiB)"
@@ -278,7 +284,7 @@ def stall(directory: Path, server: S3Server) -> str:
         ratios.append(seconds[order[1]] / seconds["off"] - 1.0)
     middle = statistics.median(ratios)
     if middle > STALL:
-        raise UnexpectedError(f"a step takes {middle:.1%} longer with uploads")
+        raise UnexpectedRemoteError(f"a step takes {middle:.1%} longer with uploads")
     return (
         f"a step takes {middle:+.2%} with a snapshot sent every 5 steps (median of "
         f"{PAIRS} pairs; {min(ratios):+.2%} to {max(ratios):+.2%})"
@@ -317,7 +323,7 @@ def main(names: list[str]) -> int:
         try:
             with s3_server() as server:
                 said = TRIALS[name](directory, server)
-        except (UnexpectedError, AssertionError) as error:
+        except (UnexpectedRemoteError, AssertionError) as error:
             failed, said = 1, f"NOT AS PROMISED: {error}"
         finally:
             shutil.rmtree(directory, ignore_errors=True)

@@ -33,7 +33,7 @@ SBATCH = Path(__file__).parents[2] / "deploy" / "slurm" / "train.sbatch"
 HELD_STEP = 30
 
 
-class UnexpectedError(Exception):
+class UnexpectedSlurmError(Exception):
     """What did not come out as promised."""
 
 
@@ -131,14 +131,14 @@ class SlurmTrial:
         while (found := self.cluster.accounted(job)) != states:
             if time.monotonic() > ends:
                 told = f"sacct tells {found}, not {states}: {self.log_of(name)}"
-                raise UnexpectedError(told)
+                raise UnexpectedSlurmError(told)
             time.sleep(0.5)
         if self.status_of(name)["state"] != "finished":
-            raise UnexpectedError(f"{name} is not finished: {self.log_of(name)}")
+            raise UnexpectedSlurmError(f"{name} is not finished: {self.log_of(name)}")
         if (self.directory / name).read_text() != bits:
-            raise UnexpectedError(f"{name} ends with other bits than undisturbed")
+            raise UnexpectedSlurmError(f"{name} ends with other bits than undisturbed")
         if "ending at once" in self.log_of(name):
-            raise UnexpectedError(f"{name} was ended at once: {self.log_of(name)}")
+            raise UnexpectedSlurmError(f"{name} was ended at once: {self.log_of(name)}")
 
 
 def requeued(trial: SlurmTrial, bits: str) -> str:
@@ -158,7 +158,7 @@ def requeued(trial: SlurmTrial, bits: str) -> str:
     log = trial.log_of("requeued")
     saved = f"drained at step {HELD_STEP + 1}"
     if saved not in log or log.count(" SIGTERM: saving") != 1:
-        raise UnexpectedError(f"the held step was not saved: {log}")
+        raise UnexpectedSlurmError(f"the held step was not saved: {log}")
     return f"{saved}, after 3 SIGTERMs and more"
 
 
@@ -197,13 +197,13 @@ def cancelled(trial: SlurmTrial, bits: str) -> str:
     trial.until_step("cancelled", 10)
     trial.cluster.call("scancel", first)
     if trial.cluster.ended(first) != "CANCELLED":
-        raise UnexpectedError(f"ended as {trial.cluster.job(first)}")
+        raise UnexpectedSlurmError(f"ended as {trial.cluster.job(first)}")
     _until(lambda: trial.status_of("cancelled")["state"] == "drained")
     second = trial.submit("cancelled")
     trial.cluster.ended(second)
     trial.expect("cancelled", second, ["COMPLETED"], bits)
     if trial.cluster.accounted(first) != ["CANCELLED"]:
-        raise UnexpectedError(f"sacct: {trial.cluster.accounted(first)}")
+        raise UnexpectedSlurmError(f"sacct: {trial.cluster.accounted(first)}")
     return _drained_at(trial.log_of("cancelled"))
 
 
@@ -229,11 +229,11 @@ def array(trial: SlurmTrial, bits: str) -> str:
         ended = trial.cluster.ended(one)
         number = trial.cluster.job(one)["JobId"]
         if ended != "COMPLETED" or trial.cluster.accounted(number) != ["COMPLETED"]:
-            raise UnexpectedError(f"task {task}: {ended} {trial.log_of('array')}")
+            raise UnexpectedSlurmError(f"task {task}: {ended} {trial.log_of('array')}")
         if trial.status_of(f"array-{task}")["state"] != "finished":
-            raise UnexpectedError(f"task {task} is not finished")
+            raise UnexpectedSlurmError(f"task {task} is not finished")
     if (trial.directory / "array").read_text() != bits:
-        raise UnexpectedError("the array ends with other bits than undisturbed")
+        raise UnexpectedSlurmError("the array ends with other bits than undisturbed")
     return "10 tasks completed"
 
 
@@ -251,7 +251,7 @@ def checked(trial: SlurmTrial, _bits: str) -> str:
         told = json.loads((trial.directory / "checked.json").read_text())
         found.append([one["level"] for one in told if one["about"].startswith("Slurm")])
     if found != [["OK"] * 3, ["warning", "warning", "OK"]]:
-        raise UnexpectedError(f"check tells {found}")
+        raise UnexpectedSlurmError(f"check tells {found}")
     return "KillWait and GraceTime told, RequeueExit found"
 
 
@@ -269,7 +269,7 @@ SCENARIOS: tuple[Callable[[SlurmTrial, str], str], ...] = (
 def _drained_at(log: str) -> str:
     found = [line for line in log.splitlines() if "drained at step" in line]
     if not found:
-        raise UnexpectedError(f"it was not drained: {log}")
+        raise UnexpectedSlurmError(f"it was not drained: {log}")
     return found[0].strip()
 
 
@@ -277,7 +277,7 @@ def _until(wanted: Callable[[], bool]) -> None:
     ends = time.monotonic() + KILL_WAIT + 10
     while not wanted():
         if time.monotonic() > ends:
-            raise UnexpectedError("it never came")
+            raise UnexpectedSlurmError("it never came")
         time.sleep(0.2)
 
 
@@ -301,7 +301,7 @@ def main() -> int:
                 began = time.monotonic()
                 try:
                     told = f"ok      {scenario(trial, bits)}"
-                except (UnexpectedError, SlurmError) as error:
+                except (UnexpectedSlurmError, SlurmError) as error:
                     told = f"FAILED  {error}"
                     failed += 1
                 seconds = time.monotonic() - began

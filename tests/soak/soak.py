@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
-from tests.chaos.machine import Machine, clock_library, mounted
+from tests.chaos.machine import ChaosMachine, clock_library, mounted
 from tests.soak.scripts import EPOCHS, KINDS
 from tests.support.boxes import BoxUnderTest, box_in
 from tests.support.command import marked
@@ -313,7 +313,7 @@ def prepared(
     """One in ``directory``; all that it left is a problem of it, and taken away."""
     (directory / "results").mkdir()
     expected = references(directory, epochs)
-    machine = Machine(memory=directory)
+    machine = ChaosMachine(memory=directory)
     nvml = FakeNvml(build(directory), directory / "nvml.txt")
     nvml.gpus(2)
     environment = {

@@ -21,7 +21,7 @@ PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttemptOutcome:
     """How an attempt ended, and what it left behind."""
 
     code: int
@@ -150,7 +150,7 @@ class Attempts:
         environment: dict[str, str] | None = None,
         plain: bool = False,
         **changes: Any,
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         assert self.zygote is not None
         paths = self._next(script, *args, **changes)
         out, err = paths.root / "out.txt", paths.root / "err.txt"
@@ -162,15 +162,15 @@ class Attempts:
             output=str(out),
             errors=str(err),
         )
-        return Outcome(code, out.read_text(), err.read_text(), paths)
+        return AttemptOutcome(code, out.read_text(), err.read_text(), paths)
 
-    def run(self, script: Path, *args: str, **options: Any) -> Outcome:
+    def run(self, script: Path, *args: str, **options: Any) -> AttemptOutcome:
         """Run the next attempt to its end."""
         if self.zygote is not None:
             return self._fork(script, *args, **options)
         process, paths = self.start(script, *args, **options)
         out, err = process.communicate(timeout=PATIENCE)
-        return Outcome(process.returncode, out, err, paths)
+        return AttemptOutcome(process.returncode, out, err, paths)
 
 
 def read_result(path: Path) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machine import Machine, alone, boot, end, needed, overlay
+from tests.support.machine import BootedContainer, alone, boot, end, needed, overlay
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "deploy" / "debian" / "build.sh"
@@ -111,7 +111,7 @@ def bootstrap(root: Path, package: Path) -> None:
 
 
 @contextlib.contextmanager
-def debian_in(directory: Path, package: Path) -> Generator[Machine]:
+def debian_in(directory: Path, package: Path) -> Generator[BootedContainer]:
     """A Debian that has been booted; ``TRAINWARDEN_DEBIAN`` names one made before."""
     given = os.environ.get("TRAINWARDEN_DEBIAN")
     base = Path(given) if given else directory / "debian"

@@ -17,7 +17,7 @@ import pytest
 
 
 @dataclass(frozen=True)
-class Call:
+class DiskCall:
     """One call: ``kind`` and what it was about."""
 
     kind: str
@@ -33,7 +33,7 @@ class Recorder:
     """Notes what happens below ``root``."""
 
     root: Path
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[DiskCall] = field(default_factory=list[DiskCall])
     fail_at: int | None = None
     """Which call fails, from 0."""
     errno: int = 0
@@ -48,7 +48,7 @@ class Recorder:
         for name in ("unlink", "rmdir"):
             patch.setattr(os, name, self._gone(name, getattr(os, name)))
 
-    def _note(self, call: Call) -> None:
+    def _note(self, call: DiskCall) -> None:
         index = len(self.calls)
         self.calls.append(call)
         if self.fail_at is None:
@@ -71,7 +71,7 @@ class Recorder:
         def opened(path: Any, flags: int, *args: Any, **options: Any) -> int:
             name = self._below(path, options.get("dir_fd"))
             if name is not None and flags & os.O_CREAT:
-                self._note(Call("create", name))
+                self._note(DiskCall("create", name))
             descriptor = real(path, flags, *args, **options)
             if name is not None:
                 self._open[descriptor] = name
@@ -83,7 +83,7 @@ class Recorder:
         def write(descriptor: int, content: Any) -> int:
             if descriptor in self._open:
                 self._note(
-                    Call("write", self._open[descriptor], content=bytes(content))
+                    DiskCall("write", self._open[descriptor], content=bytes(content))
                 )
             return real(descriptor, content)
 
@@ -92,7 +92,7 @@ class Recorder:
     def _fsync_(self, real: Callable[..., None]) -> Callable[..., None]:
         def fsync(descriptor: int) -> None:
             if descriptor in self._open:
-                self._note(Call("fsync", self._open[descriptor]))
+                self._note(DiskCall("fsync", self._open[descriptor]))
             real(descriptor)
 
         return fsync
@@ -108,7 +108,7 @@ class Recorder:
         def rename(path: Any, target: Any, **options: Any) -> None:
             old, new = self._below(path), self._below(target)
             if old is not None and new is not None:
-                self._note(Call("rename", old, target=new))
+                self._note(DiskCall("rename", old, target=new))
             real(path, target, **options)
 
         return rename
@@ -117,7 +117,7 @@ class Recorder:
         def mkdir(path: Any, *args: Any, **options: Any) -> None:
             name = self._below(path)
             if name is not None:
-                self._note(Call("mkdir", name))
+                self._note(DiskCall("mkdir", name))
             real(path, *args, **options)
 
         return mkdir
@@ -126,7 +126,7 @@ class Recorder:
         def remove(path: Any, **options: Any) -> None:
             name = self._below(path, options.get("dir_fd"))
             if name is not None:
-                self._note(Call(kind, name))
+                self._note(DiskCall(kind, name))
             real(path, **options)
 
         return remove
@@ -144,10 +144,10 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Change:
+class DiskChange:
     """A call, with the nodes that it is about."""
 
-    call: Call
+    call: DiskCall
     node: Node
     """Whose names or content change."""
     child: Node | None = None
@@ -181,7 +181,7 @@ def _copy(node: Node, made: dict[int, Node]) -> Node:
     return made[id(node)]
 
 
-def _changes(before: Node, calls: list[Call]) -> list[Change]:
+def _changes(before: Node, calls: list[DiskCall]) -> list[DiskChange]:
     """The calls with their nodes: names are looked up as they were at the time."""
     made: dict[int, Node] = {}
     live = _copy(before, made)
@@ -190,11 +190,11 @@ def _changes(before: Node, calls: list[Call]) -> list[Change]:
     originals: dict[int, Node] = {}
     _index(before, originals)
     disk = {live_id: originals[key] for live_id, key in known.items()}
-    found: list[Change] = []
+    found: list[DiskChange] = []
     for call in calls:
         parent, name = _split(call.path)
         if call.kind in ("write", "fsync"):
-            found.append(Change(call, disk[id(_find(live, call.path))]))
+            found.append(DiskChange(call, disk[id(_find(live, call.path))]))
             continue
         holder = _find(live, parent)
         child = holder.names.get(name)
@@ -211,7 +211,7 @@ def _changes(before: Node, calls: list[Call]) -> list[Change]:
             other.names[new] = child
         assert child is not None
         found.append(
-            Change(
+            DiskChange(
                 call,
                 disk[id(holder)],
                 disk[id(child)],
@@ -230,7 +230,12 @@ def _index(node: Node, found: dict[int, Node]) -> None:
 
 
 def after_power_loss(
-    before: Path, calls: list[Call], target: Path, *, draw: random.Random, keep: float
+    before: Path,
+    calls: list[DiskCall],
+    target: Path,
+    *,
+    draw: random.Random,
+    keep: float,
 ) -> None:
     """Make ``target`` what the disk may hold after ``calls``, done on ``before``.
 
@@ -246,7 +251,7 @@ def after_power_loss(
     _store(top, target)
 
 
-def _is_synced(change: Change, later: list[Change]) -> bool:
+def _is_synced(change: DiskChange, later: list[DiskChange]) -> bool:
     nodes = [change.node, change.other]
     return any(
         one.call.kind == "fsync" and any(one.node is node for node in nodes)
@@ -254,7 +259,7 @@ def _is_synced(change: Change, later: list[Change]) -> bool:
     )
 
 
-def _apply(change: Change, draw: random.Random | None) -> None:
+def _apply(change: DiskChange, draw: random.Random | None) -> None:
     call = change.call
     _, name = _split(call.path)
     if call.kind == "write":

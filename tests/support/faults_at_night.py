@@ -80,7 +80,7 @@ working_directory = "{directory}"
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class FaultyBox:
     """A box, its GPUs, and its target."""
 
     daemon: BoxUnderTest
@@ -107,10 +107,10 @@ class FaultyNight:
     """Where it all happens: four boxes, and a Prometheus to which a minute is a second."""
 
     prometheus: str
-    well: Box
-    sick: Box
-    full: Box
-    away: Box
+    well: FaultyBox
+    sick: FaultyBox
+    full: FaultyBox
+    away: FaultyBox
 
 
 @contextlib.contextmanager
@@ -120,7 +120,9 @@ def faulty_night(
     """Four daemons, and a Prometheus to which a minute is a second."""
     with contextlib.ExitStack() as held:
         boxes = [
-            Box(*held.enter_context(box_with_gpus(directory / name, library, gpus=4)))
+            FaultyBox(
+                *held.enter_context(box_with_gpus(directory / name, library, gpus=4))
+            )
             for name in ("well", "sick", "full", "away")
         ]
         well, sick, full, away = boxes
@@ -249,7 +251,7 @@ def fill_up(made: FaultyNight) -> Iterator[None]:
     )
 
 
-def restart(box: Box) -> None:
+def restart(box: FaultyBox) -> None:
     """The daemon is killed, and started by whoever looks after it."""
     box.daemon.end(box.daemon.daemons[-1], signal.SIGKILL)
     box.daemon.begin()

@@ -36,7 +36,7 @@ BEGAN = 1_770_000_000.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class RecordedRun:
     """A ledger and the files of one run in it."""
 
     ledger: Ledger
@@ -45,7 +45,7 @@ class Shown:
 
 
 @contextmanager
-def a_run(state: Path, job: str = "digits") -> Generator[Shown]:
+def a_run(state: Path, job: str = "digits") -> Generator[RecordedRun]:
     """A new run in ``state``."""
     state.mkdir(parents=True, exist_ok=True)
     paths = StatePaths(state)
@@ -64,10 +64,12 @@ def a_run(state: Path, job: str = "digits") -> Generator[Shown]:
             },
             now=BEGAN,
         )
-        yield Shown(ledger=ledger, row=row, paths=paths.run(job, row.number))
+        yield RecordedRun(ledger=ledger, row=row, paths=paths.run(job, row.number))
 
 
-def an_attempt(shown: Shown, number: int, *, steps: range, began: float) -> PageWriter:
+def an_attempt(
+    shown: RecordedRun, number: int, *, steps: range, began: float
+) -> PageWriter:
     """One that made these steps, a second each."""
     paths = shown.paths.attempt(number)
     paths.root.mkdir(parents=True)

@@ -32,7 +32,7 @@ PACKAGES = OPT / "packages"
 
 
 @dataclass
-class Machine:
+class BootedContainer:
     """A booted container."""
 
     root: Path
@@ -134,7 +134,7 @@ def needed() -> None:
 
 
 @contextlib.contextmanager
-def machine_in(directory: Path) -> Generator[Machine]:
+def machine_in(directory: Path) -> Generator[BootedContainer]:
     """A machine with systemd; nothing of it is left afterwards."""
     needed()
     shared, root = directory / "shared", directory / "root"
@@ -216,7 +216,7 @@ def prepare(root: Path) -> None:
         (reach / "test.conf").write_text("[Service]\nProtectHome=read-only\n")
 
 
-def boot(root: Path, shared: Path, *options: str) -> Machine:
+def boot(root: Path, shared: Path, *options: str) -> BootedContainer:
     """Boot it, with more ``options`` of systemd-nspawn, and wait until it is up.
 
     With cgroups of version 2 only, as on training boxes, and with bpf(2): by that
@@ -237,7 +237,7 @@ def boot(root: Path, shared: Path, *options: str) -> Machine:
     while time.monotonic() < deadline:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         for child in children.split():
-            machine = Machine(root, shared, process, int(child), options)
+            machine = BootedContainer(root, shared, process, int(child), options)
             state = machine.run("systemctl", "is-system-running", check=False).stdout
             if state.strip() in {"running", "degraded"}:
                 return machine
@@ -246,7 +246,7 @@ def boot(root: Path, shared: Path, *options: str) -> Machine:
     pytest.fail("the container did not boot")
 
 
-def end(machine: Machine) -> None:
+def end(machine: BootedContainer) -> None:
     """Whatever state it is in: it ends."""
     if machine.process.poll() is None:
         os.kill(machine.leader, signal.SIGRTMIN + 14)  # poweroff --force of PID 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
-from tests.support.machine import Machine
+from tests.support.machine import BootedContainer
 
 COUNTS = """
 import os, pathlib, sys, time
@@ -23,7 +23,7 @@ with path.open("a") as file:
 
 
 def submit(
-    box: Machine,
+    box: BootedContainer,
     name: str,
     *,
     user: str = "alice",
@@ -43,7 +43,7 @@ def submit(
     )
 
 
-def job(box: Machine, name: str) -> dict[str, Any]:
+def job(box: BootedContainer, name: str) -> dict[str, Any]:
     """One job as the daemon shows it; empty: it does not answer just now.
 
     Asked over its socket, from outside: 5 ms instead of the half second of a command,
@@ -57,13 +57,13 @@ def job(box: Machine, name: str) -> dict[str, Any]:
     return found
 
 
-def running(box: Machine, name: str) -> dict[str, Any]:
+def running(box: BootedContainer, name: str) -> dict[str, Any]:
     """Wait until a job trains."""
     box.until(lambda: job(box, name).get("state") == "running")
     return job(box, name)
 
 
-def attempted(box: Machine, name: str, number: int) -> dict[str, Any]:
+def attempted(box: BootedContainer, name: str, number: int) -> dict[str, Any]:
     """Wait until attempt ``number`` of a job trains."""
 
     def there() -> bool:
@@ -74,24 +74,24 @@ def attempted(box: Machine, name: str, number: int) -> dict[str, Any]:
     return job(box, name)
 
 
-def steps(box: Machine, name: str, user: str = "alice") -> list[int]:
+def steps(box: BootedContainer, name: str, user: str = "alice") -> list[int]:
     """The steps that were done, in order."""
     path = f"/home/{user}/{name}.steps"
     return [int(word) for word in box.says("cat", path).split()]
 
 
-def finish(box: Machine, name: str) -> None:
+def finish(box: BootedContainer, name: str) -> None:
     """End a job for good."""
     box.trainwarden("stop", name)
     box.until(lambda: job(box, name).get("state") in {"drained", "finished"})
 
 
-def main_pid(box: Machine) -> int:
+def main_pid(box: BootedContainer) -> int:
     """The daemon's pid inside."""
     return int(box.property("trainwarden", "MainPID"))
 
 
-def units(box: Machine, name: str) -> list[str]:
+def units(box: BootedContainer, name: str) -> list[str]:
     """Units of a job that systemd knows."""
     said = box.says(
         "systemctl", "list-units", "--all", "--plain", "--no-legend",
@@ -100,7 +100,7 @@ def units(box: Machine, name: str) -> list[str]:
     return said.splitlines()
 
 
-def await_another(box: Machine, before: int) -> None:
+def await_another(box: BootedContainer, before: int) -> None:
     """Wait until a daemon is up that is not the one before."""
     box.until(
         lambda: (

@@ -12,7 +12,7 @@ from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
 from supervisor.runtime.attempts.evidence_collector import gather
 from supervisor.wire.files import write_json
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.lives import exit_record
 from tests.support.memory_scripts import ASKED_FOR, FOR_OTHERS, OUT_OF_MEMORY
 
@@ -24,12 +24,14 @@ CAUSES = {
 }
 
 
-def ran_out(directory: Path, kind: str, *, jit: bool) -> Outcome:
+def ran_out(directory: Path, kind: str, *, jit: bool) -> AttemptOutcome:
     """An attempt that runs out of memory in this way."""
     return attempted(directory, OUT_OF_MEMORY[kind], jit=jit)
 
 
-def attempted(directory: Path, script_text: str, *, jit: bool = False) -> Outcome:
+def attempted(
+    directory: Path, script_text: str, *, jit: bool = False
+) -> AttemptOutcome:
     """An attempt of this script under the limit."""
     attempts = Attempts(directory, {"memory_limit_bytes": LIMIT})
     dumps = directory / "attempt-1" / "dumps"
@@ -45,10 +47,10 @@ def attempted(directory: Path, script_text: str, *, jit: bool = False) -> Outcom
     process, paths = attempts.start(script, environment=environment)
     dumps.mkdir()
     out, err = process.communicate(timeout=120)
-    return Outcome(process.returncode, out, err, paths)
+    return AttemptOutcome(process.returncode, out, err, paths)
 
 
-def diagnosed(outcome: Outcome) -> Diagnosis:
+def diagnosed(outcome: AttemptOutcome) -> Diagnosis:
     """What the supervisor makes of it."""
     paths = outcome.paths
     paths.output.write_text(outcome.err)
@@ -67,7 +69,7 @@ def diagnosed(outcome: Outcome) -> Diagnosis:
     return examined(diagnose(exited.evidence), exited.evidence)
 
 
-def check(outcome: Outcome, kind: str, *, jit: bool) -> None:
+def check(outcome: AttemptOutcome, kind: str, *, jit: bool) -> None:
     """The figures agree with the verdict, and the paragraph says who held what."""
     assert outcome.code != 0
     diagnosis = diagnosed(outcome)

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from supervisor.core.jobs.remote.remote_tier import Claim
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.remote.remote_records import FORMAT as RECORDS
 from supervisor.host.remote.remote_records import ClaimRecord
 from supervisor.host.remote.snapshot_uploader import UploadRequest
@@ -72,6 +73,7 @@ def upload_request(
         run=str(run.root),
         record=claim_record().to_json(),
         part_bytes=part_bytes,
+        boot_id=boot_id(),
         **more,
     )
     path = run.root / "request.json"

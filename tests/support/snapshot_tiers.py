@@ -33,7 +33,7 @@ def content(value: float, size: int = 5000) -> list[Tensor]:
 
 
 @dataclass
-class Run:
+class TieredRun:
     """Both tiers of a run, and the saver over them."""
 
     directory: Path
@@ -55,7 +55,7 @@ class Run:
         return [entry.step for entry in self.memory.entries()]
 
 
-def open_run(directory: Path, tmpfs: Path, room: TmpfsRoom | None = None) -> Run:
+def open_run(directory: Path, tmpfs: Path, room: TmpfsRoom | None = None) -> TieredRun:
     """The run's tiers as a new process finds them."""
     store = Store(directory / "snapshots", job="job", kept=2)
     options = {} if room is None else {"room": lambda _: room}
@@ -65,10 +65,10 @@ def open_run(directory: Path, tmpfs: Path, room: TmpfsRoom | None = None) -> Run
     saver = SnapshotWriter(
         store, told.append, memory=memory, refused=lambda e: refused.append(str(e))
     )
-    return Run(directory, store, memory, saver, told, refused)
+    return TieredRun(directory, store, memory, saver, told, refused)
 
 
-def values(run: Run, entry: SnapshotEntry) -> float:
+def values(run: TieredRun, entry: SnapshotEntry) -> float:
     """What the tensors of a snapshot hold; verified."""
     taken = durable_store.load(entry, job=run.store.job)
     return float(taken.tensors["a"][-1])

@@ -110,7 +110,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Commands:
+class StrangerCommands:
     """A process to fork command lines from."""
 
     orders: IO[str]
@@ -139,7 +139,7 @@ def read(path: Path) -> str:
 
 
 @contextmanager
-def commands() -> Generator[Commands]:
+def commands() -> Generator[StrangerCommands]:
     """Start the process, and end it."""
     with subprocess.Popen(
         [sys.executable, str(PROCESS)],
@@ -152,7 +152,7 @@ def commands() -> Generator[Commands]:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         try:
-            yield Commands(process.stdin, process.stdout)
+            yield StrangerCommands(process.stdin, process.stdout)
         finally:
             process.stdin.close()
 

@@ -41,7 +41,7 @@ class WandbServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _WandbHandler)
         self.runs: dict[str, ServedRun] = {}
 
     @property
@@ -128,7 +128,7 @@ _VIEWER: dict[str, Any] = {
 _UPLOADS: dict[str, Any] = {"runID": "id", "uploadHeaders": [], "files": []}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _WandbHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     @property

@@ -1,6 +1,8 @@
 """The commands that hand jobs to a daemon, and end or resume them there."""
 
 import json
+from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -185,11 +187,62 @@ def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
     return ended
 
 
-def _wanted(state_dir: Path | None) -> list[dict[str, Any]]:
-    """The jobs of the daemon that are to run."""
+def _wanted(state_dir: Path | None, *, running: bool) -> list[str]:
+    """The jobs of the daemon that are to run; ``running``: without those that wait for
+    their turn, or are over."""
     with asking():
         jobs = client_of(state_dir).get("/v1/status")["jobs"]
-    return [row for row in jobs if row["wanted"] == "run"]
+    rows = [(row, JobState(row["state"])) for row in jobs if row["wanted"] == "run"]
+    return [
+        row["job"]
+        for row, state in rows
+        if not running or not (state.ended or state is JobState.QUEUED)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What came of asking for something of one job after the other."""
+
+    done: list[dict[str, Any]]
+    refused: list[str]
+    """Why it could not be."""
+    others: list[str]
+    """Jobs of others, in which who asked has no say, and whose they are."""
+
+
+def ask_each(
+    client: Client, names: list[str], verb: str, body: dict[str, Any]
+) -> Answers:
+    """Ask for ``verb`` of each job: one that is refused (it has come to its end
+    meanwhile) keeps no other from it."""
+    found = Answers([], [], [])
+    for name in names:
+        try:
+            found.done.append(client.post(f"/v1/jobs/{quote(name)}/{verb}", body))
+        except RefusedError as error:
+            theirs = error.status == HTTPStatus.FORBIDDEN
+            (found.others if theirs else found.refused).append(f"{name}: {error}")
+    return found
+
+
+def _ask_all(
+    state_dir: Path | None,
+    names: list[str],
+    verb: str,
+    body: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """The jobs of others are left out, as ``scancel`` and ``systemctl --user`` do, which
+    is no failure, but said: the box is not empty."""
+    with asking():
+        answers = ask_each(client_of(state_dir), names, verb, body)
+    tell_all(answers.done, as_json=as_json)
+    for other in answers.others:
+        click.echo(f"left out: {other}", err=True)
+    if answers.refused:
+        fail("; ".join(answers.refused), exit_code=1)
 
 
 def _not_in_the_foreground(state_dir: Path | None, job: str) -> None:
@@ -205,7 +258,12 @@ ANEW = f"{AGAIN}, or with --fresh begins it anew"
 NEW = "the same `trainwarden run` begins a new run"
 
 
-ALL = click.option("--all", "everything", is_flag=True, help="Every job.")
+ALL = click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every job of yours; for root and admins: of everybody.",
+)
 
 
 @click.command()
@@ -233,9 +291,8 @@ def stop(
     if one is not None:
         tell(_end(state_dir, one, drain=drain), as_json=as_json)
         return
-    names = [row["job"] for row in _wanted(state_dir)]
-    stopped = [post(state_dir, f"/v1/jobs/{quote(name)}/stop", body) for name in names]
-    tell_all(stopped, as_json=as_json)
+    names = _wanted(state_dir, running=False)
+    _ask_all(state_dir, names, "stop", body, as_json=as_json)
 
 
 @click.command()
@@ -278,35 +335,10 @@ def restart(
     one = which(job, everything=everything, verb="restart")
     if one is not None:
         _not_in_the_foreground(state_dir, one)
-        tell(post(state_dir, _restart_of(one), {}), as_json=as_json)
+        tell(post(state_dir, f"/v1/jobs/{quote(one)}/restart", {}), as_json=as_json)
         return
-    rows = [(row["job"], JobState(row["state"])) for row in _wanted(state_dir)]
-    names = [
-        name for name, state in rows if not state.ended and state is not JobState.QUEUED
-    ]
-    with asking():
-        restarted, refused = restart_each(client_of(state_dir), names)
-    tell_all(restarted, as_json=as_json)
-    if refused:
-        fail("; ".join(refused), exit_code=1)
-
-
-def _restart_of(job: str) -> str:
-    return f"/v1/jobs/{quote(job)}/restart"
-
-
-def restart_each(
-    client: Client, names: list[str]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The jobs that the daemon restarts, and why it refuses others: one that is refused
-    (it has come to its end meanwhile) keeps no other from it."""
-    restarted, refused = list[dict[str, Any]](), list[str]()
-    for name in names:
-        try:
-            restarted.append(client.post(_restart_of(name), {}))
-        except RefusedError as error:
-            refused.append(str(error))
-    return restarted, refused
+    names = _wanted(state_dir, running=True)
+    _ask_all(state_dir, names, "restart", {}, as_json=as_json)
 
 
 @click.command()
@@ -317,9 +349,9 @@ def restart_each(
 def drain(
     *, state_dir: Path | None, as_json: bool, everything: bool, job: str | None
 ) -> None:
-    """Save the state of JOB, or with --all of every job, and end it.
+    """Save the state of JOB, or with --all of every job that runs, and end it.
 
-    JOB may run in the foreground, too; --all means the jobs of the daemon.
+    JOB may run in the foreground, too; --all leaves those alone.
 
     Example: trainwarden drain digits
     """
@@ -327,7 +359,8 @@ def drain(
     if one is not None:
         tell(_end(state_dir, one, drain=True), as_json=as_json)
         return
-    tell_all(post(state_dir, "/v1/box/drain", {}), as_json=as_json)
+    names = _wanted(state_dir, running=True)
+    _ask_all(state_dir, names, "stop", {"drain": True}, as_json=as_json)
 
 
 @click.command()

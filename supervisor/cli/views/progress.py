@@ -74,8 +74,12 @@ def _slices(status: JobStatus) -> str:
 def _snapshot(status: JobStatus) -> str:
     if status.snapshot is None:
         return "no snapshot yet"
-    age = format_duration(status.snapshot.age_seconds)
-    return f"snapshot {age} ago (step {status.snapshot.step})"
+    return f"snapshot {ago(status.snapshot.age_seconds)} (step {status.snapshot.step})"
+
+
+def ago(seconds: float | None) -> str:
+    """So long ago; None: no clock of this boot tells."""
+    return "before a reboot" if seconds is None else f"{format_duration(seconds)} ago"
 
 
 def plan_line(plan: SnapshotPlan) -> str:

@@ -192,7 +192,8 @@ def _slices(status: JobStatus) -> str:
 def _snapshot(status: JobStatus) -> str:
     if status.snapshot is None:
         return "nothing saved yet"
-    return f"saved {_whole(status.snapshot.age_seconds)} ago"
+    age = status.snapshot.age_seconds
+    return f"saved {'before a reboot' if age is None else f'{_whole(age)} ago'}"
 
 
 def _whole(seconds: float) -> str:

@@ -48,7 +48,7 @@ class AccessRules:
         return self.admins in caller.groups
 
     def why_not(
-        self, caller: Caller, deed: Permission, *, owner: str | None = None
+        self, caller: Caller, permission: Permission, *, owner: str | None = None
     ) -> str | None:
         """Why ``caller`` may not do that to a job of ``owner``; None: they may.
 
@@ -60,8 +60,8 @@ class AccessRules:
             return f"{caller.name} is the daemon's own user, and nobody's"
         if self.members not in caller.groups:
             return f"{caller.name} is not in the group {self.members}"
-        if deed is Permission.RULE:
+        if permission is Permission.RULE:
             return f"only root and the group {self.admins} may do that"
-        if deed is Permission.OWN and owner is not None and owner != caller.name:
+        if permission is Permission.OWN and owner is not None and owner != caller.name:
             return f"the job belongs to {owner}, not to {caller.name}"
         return None

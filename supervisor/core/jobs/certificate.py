@@ -4,10 +4,13 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from supervisor.core.jobs.changing_lines import ChangingLine, likeliest
 from supervisor.core.text.units import counted
 
 NAMED = 8
 """Of what differs, so many are named."""
+LINES = 5
+"""Of the script's lines, so many are shown."""
 
 
 class Outcome(enum.StrEnum):
@@ -48,6 +51,8 @@ class Certificate:
     """Why the run had said that bits are not promised; None: it had promised them."""
     failures: tuple[str, ...] = field(default=())
     """Ends of attempts that nobody planned: their causes."""
+    changing: tuple[ChangingLine, ...] = field(default=())
+    """Lines of the script where its functions change what lives outside of them."""
 
     @property
     def by_itself(self) -> frozenset[str]:
@@ -108,6 +113,7 @@ class Certificate:
                         f" nobody disturbed: {_listed(self.by_kill)}"
                     ),
                     self._because(),
+                    *self._where_to_look(),
                     *self._also_by_itself(),
                 ]
 
@@ -130,6 +136,15 @@ class Certificate:
         if all(name.startswith(FILE) for name in self.by_kill):
             return FILES_ALONE if self.comparison.tensors else FILES
         return HIDDEN
+
+    def _where_to_look(self) -> list[str]:
+        """Lines to change; none where files alone differ, which training does not read."""
+        if all(name.startswith(FILE) for name in self.by_kill):
+            return []
+        lines = likeliest(self.changing, self.promise, LINES)
+        if not lines:
+            return []
+        return ["where to look in the script:", *(f"  {line}" for line in lines)]
 
     def _also_by_itself(self) -> list[str]:
         if not self.by_itself:

@@ -42,7 +42,8 @@ class SnapshotStatus:
     """The newest whole snapshot."""
 
     step: int
-    age_seconds: float
+    age_seconds: float | None
+    """None: it is older than this boot of the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +59,12 @@ class SnapshotPlan:
 class TierStatus:
     """The snapshots of one tier. None: there is none yet."""
 
-    snapshots: int = 0
-    """Completed by this attempt."""
-    failures: int = 0
+    snapshots: int | None = 0
+    """Completed by the attempts of the run; None: not all records are read yet."""
+    failures: int | None = 0
     age_seconds: float | None = None
-    """Of the newest whole one, as the others below."""
+    """Of the newest whole one, as the others below; None: there is none, or it is older
+    than this boot of the machine."""
     size_bytes: int | None = None
     seconds: float | None = None
     stall_seconds: float | None = None
@@ -76,7 +78,7 @@ class RemoteStatus:
     step: int | None = None
     """Of the newest whole one there."""
     age_seconds: float | None = None
-    """Since it was complete there."""
+    """Since it was complete there; None: before this boot of the machine, too."""
     snapshots: int = 0
     failures: int = 0
     sent_bytes: int = 0

@@ -185,7 +185,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     _of_tiers(
         name="snapshot_age",
         unit="seconds",
-        help="Age of the newest whole snapshot: what a crash now would cost.",
+        help="Age of the newest whole snapshot, what a crash now would cost; absent if it is older than this boot.",
         read=_tier(lambda tier: tier.age_seconds),
     ),
     _now(

@@ -248,10 +248,6 @@ def _resume(api: ApiService, asked: Asked) -> object:
     return {}
 
 
-def _drain(api: ApiService, asked: Asked) -> object:
-    return [job_json(entry) for entry in api.drain(asked.request.caller)]
-
-
 def _service(api: ApiService, asked: Asked) -> object:
     caller, in_service = asked.request.caller, asked.body.in_service
     api.serve(caller, asked.names["gpu"], in_service=in_service)
@@ -302,7 +298,6 @@ def _route(method: str, path: str, answer: Answer, about: str, **more: Any) -> R
 
 
 _JOB = json_schema.named("Job")
-_JOBS = json_schema.array(_JOB)
 _LOG_HEADERS = {
     ATTEMPT: json_schema.COUNT,
     OFFSET: json_schema.COUNT,
@@ -339,8 +334,6 @@ ROUTES: tuple[Route, ...] = (
            "Somebody has seen it."),
     _route("POST", "/v1/box/pause", _pause, "Start nothing more."),
     _route("POST", "/v1/box/resume", _resume, "Start jobs again."),
-    _route("POST", "/v1/box/drain", _drain, "Drain every job.", success=202,
-           shape=_JOBS),
     _route("GET", "/v1/gpus", _gpus, "What the driver says of the GPUs, and whose they are.",
            shape=json_schema.named("Gpus")),
     _route("POST", "/v1/gpus/{gpu}/service", _service,

@@ -187,15 +187,21 @@ class MachineMonitor:
         link: Path | None = None,
         kernel_log: bool = False,
         population: ProcessTree | None = None,
+        known: Iterable[Gpu] = (),
     ) -> None:
-        """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
+        """``gpus``: those that a spec asks for. ``known``: those that were there before, as
+        ``GpuMonitor`` has it. ``board``: None: there is no exporter,
         and the host is not measured. ``environment``: of the GPU probe. ``link``: the
         socket of the service that keeps it; None: it is a child of ours.
         ``kernel_log``: that we cannot read it is a fault; it is one of the service's."""
         self.clock = clock or Clock()
         self._news: deque[str] = deque(maxlen=NEWS)
         self._watch = GpuMonitor(
-            say=self._news.append, clock=self.clock, environment=environment, link=link
+            say=self._news.append,
+            clock=self.clock,
+            environment=environment,
+            link=link,
+            known=known,
         )
         self._expected = gpu_expected(gpus)
         self._kernel_log = kernel_log or link is not None

@@ -9,7 +9,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -94,9 +94,11 @@ class GpuMonitor:
         environment: Mapping[str, str] | None = None,
         kernel: KernelLog | None = None,
         link: Path | None = None,
+        known: Iterable[Gpu] = (),
     ) -> None:
         """``say`` is called from another thread. ``link``: the socket of the service
-        that keeps the probe; None: it is a child of ours, in ``environment``."""
+        that keeps the probe; None: it is a child of ours, in ``environment``. ``known``:
+        GPUs that were there before: one that the driver does not name is lost."""
 
         def begin() -> ProbeSource:
             if link is not None:
@@ -120,7 +122,7 @@ class GpuMonitor:
         # Up to when everything was heard of, in monotonic seconds.
         self._xids_to = self._kernel_to = -math.inf
         self._question: JournalQuestion | None = None
-        self._known: dict[str, Gpu] = {}
+        self._known: dict[str, Gpu] = {gpu.uuid: gpu for gpu in known}
         self._users: dict[str, dict[int, None]] = {}
         self._view = GpuView(kernel_readable=self._kernel.readable)
         self._changing = threading.RLock()

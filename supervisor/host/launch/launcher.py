@@ -285,6 +285,18 @@ def shim_of(shimmed: Shimmed) -> Process | None:
     return None
 
 
+def has_other_clock(paths: AttemptPaths) -> bool:
+    """Whether the monotonic times of the attempt are of another boot, or machine."""
+    shimmed = read_shimmed(paths)
+    return shimmed is not None and not has_our_clock(shimmed.boot_id)
+
+
+def has_our_clock(boot: str) -> bool:
+    """Whether monotonic times of ``boot`` (``boot_id``) can be compared with ours: the
+    kernel's part of it tells, as a container that begins anew keeps the clock."""
+    return boot.partition("/")[0] == boot_id().partition("/")[0]
+
+
 def _is(pid: int, started_ticks: int, boot: str) -> bool:
     """Whether ``pid`` is alive and began then: a zombie has ended."""
     known = stat(pid)

@@ -169,5 +169,15 @@ MIGRATIONS = (
     """,
     # What the peak of an attempt was measured against.
     "ALTER TABLE progress ADD COLUMN device_limit INTEGER",
+    # What an attempt that has ended told of its snapshots, in more records than a daemon
+    # that begins has time to read again.
+    """
+    CREATE TABLE snapshot_totals (
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        totals TEXT NOT NULL,
+        PRIMARY KEY (run, attempt)
+    ) STRICT;
+    """,
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

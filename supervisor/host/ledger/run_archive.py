@@ -11,6 +11,11 @@ from supervisor.core.jobs.accounting.progress_series import (
     ProgressSeries,
     series_from_json,
 )
+from supervisor.core.jobs.accounting.snapshot_stats import (
+    SnapshotStats,
+    totals_from_json,
+    totals_to_json,
+)
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger import Ledger
@@ -95,6 +100,24 @@ class RunArchive:
             attempt,
         )
         return found[0] if found else ProgressSeries()
+
+    def put_snapshots(self, run: int, attempt: int, totals: SnapshotStats) -> None:
+        """What an attempt that has ended told of its snapshots."""
+        with self._ledger.transaction() as connection:
+            connection.execute(
+                "INSERT INTO snapshot_totals (run, attempt, totals) VALUES (?1, ?2, ?3)"
+                " ON CONFLICT (run, attempt) DO UPDATE SET totals = ?3",
+                (run, attempt, json.dumps(totals_to_json(totals))),
+            )
+
+    def snapshots(self, run: int) -> dict[int, SnapshotStats]:
+        """The same of each attempt of a run of which it was written down."""
+        found = self._ledger.rows(
+            lambda row: (row["attempt"], totals_from_json(json.loads(row["totals"]))),
+            "SELECT attempt, totals FROM snapshot_totals WHERE run = ?",
+            run,
+        )
+        return dict(found)
 
     def device_peak(self, run: int) -> tuple[int | None, int | None]:
         """The most that an allocator held, of all attempts, and what it had to keep to;

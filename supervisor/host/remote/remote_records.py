@@ -104,7 +104,8 @@ class UploadProgress(JsonRecord):
     kept_bytes: int = 0
     """Of parts that were there already, and not sent again."""
     whole_ns: int | None = None
-    """When the newest was completed, in monotonic nanoseconds."""
+    """When the newest was completed, in monotonic nanoseconds of ``boot_id``."""
+    boot_id: str = ""
     sending: str | None = None
     problem: str | None = None
     """Why the last upload failed; None: it did not."""

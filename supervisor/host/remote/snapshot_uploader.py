@@ -81,6 +81,8 @@ class UploadRequest(JsonRecord):
     keep: int = 2
     bytes_per_second: int | None = None
     part_bytes: int = PART_BYTES
+    boot_id: str = ""
+    """Of the machine, as now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +313,10 @@ def uploader_of(request: UploadRequest) -> SnapshotUploader | None:
         record=record,
         paths=RunPaths(Path(request.run)),
         progress=UploadProgress(
-            address=request.address, claim=request.claim, host=record.host
+            address=request.address,
+            claim=request.claim,
+            host=record.host,
+            boot_id=request.boot_id,
         ),
     )
 

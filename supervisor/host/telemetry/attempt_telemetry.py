@@ -299,6 +299,11 @@ def _sentences(value: Any) -> tuple[str, ...]:
     return tuple(str(item)[:500] for item in found[:20])
 
 
+END_POLLS = 64
+"""Made at most of what an attempt left unread, 256 MiB: a record a second for two weeks.
+Of more than that the last part alone is read: its owner may still append to it."""
+
+
 class Telemetry:
     """The page and the event file of one attempt."""
 
@@ -312,6 +317,23 @@ class Telemetry:
         records = self._reader.poll()
         self.view = fold(self.view, records)
         return [event for record in records for event in heard(record)]
+
+    @property
+    def behind(self) -> bool:
+        """Whether the event file had more than the last ``poll`` read: ``view`` is of
+        the past."""
+        return self._reader.behind
+
+    def read_rest(self) -> None:
+        """Read on to the end, of an attempt that has ended: what nobody followed may be
+        the records of weeks, and the last of them tell how it ended."""
+        self.poll()
+        for _ in range(END_POLLS):
+            if not self.behind:
+                return
+            self.poll()
+        self._reader.pass_over()
+        self.poll()
 
     def page(self) -> Page | None:
         """Where the attempt is; None: it has not said yet."""

@@ -40,11 +40,11 @@ from supervisor.host.launch.launcher import (
 )
 from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
-from supervisor.host.telemetry.snapshot_totals import keep_totals
 from supervisor.runtime.attempts.advisor import Advisor
 from supervisor.runtime.attempts.attempt_handle import AttemptHandle
 from supervisor.runtime.attempts.directive_builder import (
@@ -59,8 +59,10 @@ from supervisor.runtime.status_builder import (
     EndedAttempts,
     Incidents,
     RunFacts,
+    SnapshotTotals,
     ended_attempts,
     job_status,
+    keep_totals,
     remote_status,
 )
 from supervisor.wire.files import write_json
@@ -94,6 +96,8 @@ class AttemptMonitor:
     row: RunRow
     spec: Spec
     paths: RunPaths
+    archive: RunArchive
+    """Told what an attempt has told of its snapshots."""
     launcher: Launcher
     clock: Clock
     post: Callable[[Event], None]
@@ -135,7 +139,8 @@ class AttemptMonitor:
         """Before the first look, after ``start`` of one that is taken over: what earlier
         attempts left. One that is followed tells of itself."""
         ended = run.attempt if self.handle is None else run.attempt - 1
-        self.earlier = ended_attempts(self.paths, ended + 1)
+        totals = SnapshotTotals(self.archive, self.row.id, keep=True)
+        self.earlier = ended_attempts(self.paths, ended + 1, totals)
         if ended:
             self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
@@ -184,13 +189,19 @@ class AttemptMonitor:
         quiet = self.memory.calm and not self.handle.ending
         calm = quiet and bool(self.descriptors)
         usual = self.calm_seconds if calm else self.usual_seconds
+        if self.behind:
+            return looked_at
         log_due = looked_at + self.handle.log_seconds
         return min(shared(looked_at, every=usual), log_due)
 
     @property
     def behind(self) -> bool:
-        """Whether the log of the attempt has more than a look reads."""
-        return self.handle is not None and self.handle.log_seconds <= 0.0
+        """Whether the attempt has told more than a look reads: one that is taken over
+        has, of a long time."""
+        handle = self.handle
+        if handle is None:
+            return False
+        return handle.log_seconds <= 0.0 or handle.telemetry.behind
 
     def look(self, run: RunState, devices: GpuAccess) -> None:
         """Post the news of the attempt, and of its end."""
@@ -221,8 +232,11 @@ class AttemptMonitor:
         else:
             news = [one for one in news if not isinstance(one, WentOn)]
         self._post_all(news)
-        self._see_snapshots(handle.telemetry.view.tiers)
+        if not handle.telemetry.behind:
+            self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
+        if ended and handle.telemetry.behind:
+            return  # how it ended is told by what comes last
         if ended:
             self._asking = None
             self._ending = self._ended(handle, run, devices)
@@ -265,7 +279,8 @@ class AttemptMonitor:
 
     def _hear_out(self, handle: AttemptHandle, devices: GpuAccess) -> None:
         """It may stand still at a step that failed, and wait for an answer."""
-        asks = handle.telemetry.view.asks if self._may_recover else 0
+        hears = self._may_recover and not handle.telemetry.behind
+        asks = handle.telemetry.view.asks if hears else 0
         if not asks:
             self._asking = None
             return
@@ -322,11 +337,17 @@ class AttemptMonitor:
             overrides=run.overrides,
             history=run.history,
             view=view,
+            behind=handle is not None and self._is_untold(handle),
             forecast_seconds=self.memory.seconds_left(),
             remote=self._remote(),
         )
         pid = None if handle is None else handle.attempt.pid
         return job_status(facts, page, pid=pid, now=self.clock.now(), earlier=earlier)
+
+    def _is_untold(self, handle: AttemptHandle) -> bool:
+        """Whether not all is read that an attempt told an earlier supervisor."""
+        unread = self._taken_over and not handle.started
+        return unread or handle.telemetry.behind
 
     def _remote(self) -> RemoteStatus | None:
         address = self.spec.snapshots.remote
@@ -379,7 +400,7 @@ class AttemptMonitor:
             self.seen(self.beside_driver(page, run, devices) or page)
         tiers = handle.telemetry.view.tiers
         self.earlier = self.earlier.and_then(page, tiers)
-        keep_totals(handle.attempt.paths, tiers)
+        keep_totals(self.archive, self.row.id, run.attempt, tiers)
         self.handle = None
         exited = self.memory.close(exited)
         return self._ending_of(handle.close(exited, remains=self.remains), devices)

@@ -51,7 +51,7 @@ def gather(
     step that failed.
     """
     if not asks:  # else what is new since it was read goes to who follows it
-        telemetry.poll()
+        telemetry.read_rest()
     log.poll()
     page, view = telemetry.page(), telemetry.view
     record, crash = (

@@ -24,6 +24,7 @@ from supervisor.core.jobs.certificate import (
     deaths_among,
     kills_among,
 )
+from supervisor.core.jobs.changing_lines import ChangingLine, changing_lines
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.spec_values import SnapshotInterval
 from supervisor.core.lifecycle.events import DrainRequested
@@ -140,7 +141,15 @@ class Certification:
             undisturbed=again,
             promise=torn.status.promise,
             failures=tuple(str(row.cause) for row in others),
+            changing=self._changing() if found.differ else (),
         )
+
+    def _changing(self) -> tuple[ChangingLine, ...]:
+        try:
+            source = self._job.script.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ()  # It is a hint: what was found out holds without it.
+        return changing_lines(source)
 
     def _say_of(self, whole: Trial) -> None:
         self._say(f"undisturbed: {whole.steps} steps; now it is killed")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tests.e2e.first_hour.first_hour_row import (
     HELP,
     JOBS,
-    Row,
+    FirstHourRow,
     deeper,
     in_state,
     ran,
@@ -21,202 +21,202 @@ from tests.support.stranger import (
 )
 
 
-def asking_rows() -> Iterator[Row]:
+def asking_rows() -> Iterator[FirstHourRow]:
     """What is there, and what is not."""
     for command in ("status", "logs", "incidents", "snapshots", "memory", "forget"):
-        yield Row(name=f"{command} of nobody", line=f"{command} nobody",
+        yield FirstHourRow(name=f"{command} of nobody", line=f"{command} nobody",
                   says="no job 'nobody'", do=JOBS, given=(ran,))  # fmt: skip
-        yield Row(name=f"{command} before anything ran", line=f"{command} train",
+        yield FirstHourRow(name=f"{command} before anything ran", line=f"{command} train",
                   says="no state directory|no job 'train'", names=("<STATE>",),
                   do=f"nothing ran there yet|{JOBS}")  # fmt: skip
-    yield Row(name="status before anything ran, of all", line="status", code=2,
+    yield FirstHourRow(name="status before anything ran, of all", line="status", code=2,
               says="no state directory <STATE>", do="nothing ran there yet|trainwarden run",
               names=("<STATE>",))  # fmt: skip
-    yield Row(name="a slip in a job", line="status trian", says="no job 'trian'", do=JOBS,
+    yield FirstHourRow(name="a slip in a job", line="status trian", says="no job 'trian'", do=JOBS,
               given=(ran,))  # fmt: skip
-    yield Row(name="a job like a path", line="status ../train",
+    yield FirstHourRow(name="a job like a path", line="status ../train",
               says=r"no job '\.\./train'", do=JOBS, given=(ran,))  # fmt: skip
-    yield Row(name="a job with a newline", line="logs 'a\nb'", says=r"no job 'a\\nb'",
+    yield FirstHourRow(name="a job with a newline", line="logs 'a\nb'", says=r"no job 'a\\nb'",
               do=JOBS, names=("a\\nb",), given=(ran,))  # fmt: skip
-    yield Row(name="an attempt that never was", line="logs --attempt 7 train",
+    yield FirstHourRow(name="an attempt that never was", line="logs --attempt 7 train",
               says="train has had (one|1) attempt", do="not 7", given=(ran,))  # fmt: skip
-    yield Row(name="an attempt in words", line="logs --attempt two train",
+    yield FirstHourRow(name="an attempt in words", line="logs --attempt two train",
               says="'two' is not a whole number", do=HELP, given=(ran,))  # fmt: skip
-    yield Row(name="explain in words", line="explain bad", says="number of an incident",
+    yield FirstHourRow(name="explain in words", line="explain bad", says="number of an incident",
               do="`trainwarden incidents`", given=(ran,))  # fmt: skip
-    yield Row(name="explain what never was", line="explain 99", says="no incident 99",
+    yield FirstHourRow(name="explain what never was", line="explain 99", says="no incident 99",
               do="see `trainwarden incidents`", given=(ran,))  # fmt: skip
-    yield Row(name="explain before anything ran", line="explain",
+    yield FirstHourRow(name="explain before anything ran", line="explain",
               says="no state directory", do="nothing ran there yet", names=("<STATE>",))  # fmt: skip
-    yield Row(name="explain the newest", line="explain", code=0, says="KeyError",
+    yield FirstHourRow(name="explain the newest", line="explain", code=0, says="KeyError",
               given=(ran,), starts=True)  # fmt: skip
-    yield Row(name="seen what never was", line="incidents --ack 99",
+    yield FirstHourRow(name="seen what never was", line="incidents --ack 99",
               says="no incident 99", do="see `trainwarden incidents`", given=(ran,))  # fmt: skip
-    yield Row(name="all is well", line="incidents train", code=0, says="no incidents",
+    yield FirstHourRow(name="all is well", line="incidents train", code=0, says="no incidents",
               given=(ran,))  # fmt: skip
-    yield Row(name="memory that nobody looked at", line="memory train", code=0,
+    yield FirstHourRow(name="memory that nobody looked at", line="memory train", code=0,
               says="train|no figures|never", given=(ran,))  # fmt: skip
-    yield Row(name="a word that is none", line="snapshots exprot train 10 x.keras",
+    yield FirstHourRow(name="a word that is none", line="snapshots exprot train 10 x.keras",
               says="snapshots export JOB STEP FILE", do="snapshots verify JOB",
               names=("snapshots",), given=(ran,))  # fmt: skip
-    yield Row(name="a step in words", line="snapshots export train ten x.keras",
+    yield FirstHourRow(name="a step in words", line="snapshots export train ten x.keras",
               says="'ten'", do="number|STEP", given=(ran,))  # fmt: skip
-    yield Row(name="an export that leaves things out", line="snapshots export train",
+    yield FirstHourRow(name="an export that leaves things out", line="snapshots export train",
               says="snapshots export JOB STEP FILE", do="STEP FILE", names=("export",),
               given=(ran,))  # fmt: skip
-    yield Row(name="a step that was not saved", line="snapshots export train 10 x.keras",
+    yield FirstHourRow(name="a step that was not saved", line="snapshots export train 10 x.keras",
               says="no snapshot of step 10", do="there are: none|trained|none",
               given=(ran,))  # fmt: skip
-    yield Row(name="a file of another kind", line="snapshots export train 10 x.h5",
+    yield FirstHourRow(name="a file of another kind", line="snapshots export train 10 x.h5",
               says="x.h5 should end in", do=r"\.keras or \.weights\.h5", given=(ran,))  # fmt: skip
-    yield Row(name="a file that is there", line="snapshots export train 10 x.keras",
+    yield FirstHourRow(name="a file that is there", line="snapshots export train 10 x.keras",
               says="x.keras (is there|exists) already", do="another|remove", given=(ran,
               file("x.keras", "of yesterday")))  # fmt: skip
-    yield Row(name="a remote that is none", line="status --remote bucket",
+    yield FirstHourRow(name="a remote that is none", line="status --remote bucket",
               says="--remote: expected", do="s3://|file:///", names=("bucket",))  # fmt: skip
-    yield Row(name="a remote that is not there", line="status --remote file:///nowhere",
+    yield FirstHourRow(name="a remote that is not there", line="status --remote file:///nowhere",
               code=1, says="/nowhere", do="mounted", names=("/nowhere",))  # fmt: skip
 
 
-def page_rows() -> Iterator[Row]:
+def page_rows() -> Iterator[FirstHourRow]:
     """``report`` and ``ui``."""
-    yield Row(name="a report to nowhere", line="report train", says="-o / --output is missing",
+    yield FirstHourRow(name="a report to nowhere", line="report train", says="-o / --output is missing",
               do=HELP, names=("-o",), given=(ran,))  # fmt: skip
-    yield Row(name="a report of nobody", line="report nobody -o x.html",
+    yield FirstHourRow(name="a report of nobody", line="report nobody -o x.html",
               says="no job 'nobody'", do=JOBS, given=(ran,))  # fmt: skip
-    yield Row(name="a report before anything ran", line="report train -o x.html",
+    yield FirstHourRow(name="a report before anything ran", line="report train -o x.html",
               says="nothing has run in <STATE>|no state directory <STATE>",
               do="yet|trainwarden run", names=("<STATE>",))  # fmt: skip
-    yield Row(name="a report into no directory", line="report train -o no/x.html", code=1,
+    yield FirstHourRow(name="a report into no directory", line="report train -o no/x.html", code=1,
               says="cannot write no/x.html", do="No such file or directory", given=(ran,))  # fmt: skip
-    yield Row(name="a report into a directory", line="report train -o .",
+    yield FirstHourRow(name="a report into a directory", line="report train -o .",
               says="'.' is a directory", do=HELP, given=(ran,))  # fmt: skip
-    yield Row(name="a report onto a full disk", line="report train -o disk/x.html", code=1,
+    yield FirstHourRow(name="a report onto a full disk", line="report train -o disk/x.html", code=1,
               says="cannot write disk/x.html", do="No space left", starts=True,
               given=(ran, small("64k", "disk", "full")))  # fmt: skip
-    yield Row(name="a report", line="report train -o x.html", code=0, says="wrote x.html",
+    yield FirstHourRow(name="a report", line="report train -o x.html", code=0, says="wrote x.html",
               given=(ran,), starts=True)  # fmt: skip
-    yield Row(name="a page at a taken port", line="ui --port <PORT>", code=1,
+    yield FirstHourRow(name="a page at a taken port", line="ui --port <PORT>", code=1,
               says="cannot listen on 127.0.0.1:<PORT>: Address already in use",
               do="another with --port", names=("<PORT>",), given=(ran,))  # fmt: skip
 
 
-def daemon_rows() -> Iterator[Row]:
+def daemon_rows() -> Iterator[FirstHourRow]:
     """What only a daemon does, and where there is none."""
     no, start = "no daemon answers at", "trainwarden daemon"
     sock = ("control.sock",)
-    yield Row(name="submit without a daemon", line="submit train.py", code=1, says=no,
+    yield FirstHourRow(name="submit without a daemon", line="submit train.py", code=1, says=no,
               do=start, names=sock)  # fmt: skip
-    yield Row(name="submit to what is left of one", line="submit train.py", code=1, says=no,
+    yield FirstHourRow(name="submit to what is left of one", line="submit train.py", code=1, says=no,
               do=start, names=sock, given=(socket_left,))  # fmt: skip
-    yield Row(name="status and what is left of one", line="status", code=0,
+    yield FirstHourRow(name="status and what is left of one", line="status", code=0,
               says="no job has run in <STATE> yet", given=(socket_left,))  # fmt: skip
-    yield Row(name="a socket that is a file", line="drain train", code=1, says=no, do=start,
+    yield FirstHourRow(name="a socket that is a file", line="drain train", code=1, says=no, do=start,
               names=sock, given=(in_state("control.sock", ""),))  # fmt: skip
-    yield Row(name="a socket too far down", line="submit train.py", code=1, says=no,
+    yield FirstHourRow(name="a socket too far down", line="submit train.py", code=1, says=no,
               do=start, names=sock, given=(deeper(12),))  # fmt: skip
-    yield Row(name="submit a script that is not there", line="submit trian.py",
+    yield FirstHourRow(name="submit a script that is not there", line="submit trian.py",
               says="no script trian.py", do="did you mean train.py")  # fmt: skip
     for command in ("drain", "stop"):
-        yield Row(name=f"{command} what", line=command, says="which job",
+        yield FirstHourRow(name=f"{command} what", line=command, says="which job",
                   do="--all for every job", names=(command,))  # fmt: skip
-        yield Row(name=f"{command} both", line=f"{command} --all train",
+        yield FirstHourRow(name=f"{command} both", line=f"{command} --all train",
                   says="not both", do="name of a job, or --all")  # fmt: skip
-        yield Row(name=f"{command} without a daemon", line=f"{command} train", code=1,
+        yield FirstHourRow(name=f"{command} without a daemon", line=f"{command} train", code=1,
                   says=no, do=f"{start}|Ctrl-C", names=sock)  # fmt: skip
-    yield Row(name="start without a daemon", line="start train", code=1, says=no, do=start,
+    yield FirstHourRow(name="start without a daemon", line="start train", code=1, says=no, do=start,
               names=sock)  # fmt: skip
-    yield Row(name="pause without a daemon", line="pause", code=1, says=no, do=start,
+    yield FirstHourRow(name="pause without a daemon", line="pause", code=1, says=no, do=start,
               names=sock)  # fmt: skip
-    yield Row(name="a daemon's configuration that is not there",
+    yield FirstHourRow(name="a daemon's configuration that is not there",
               line="daemon --config no.toml", says="no configuration no.toml",
               do="no configuration")  # fmt: skip
-    yield Row(name="a daemon's configuration that is no TOML",
+    yield FirstHourRow(name="a daemon's configuration that is no TOML",
               line="daemon --config job.toml", says="job.toml.*", do="not valid TOML",
               given=(spec("state_dir = \n"),))  # fmt: skip
-    yield Row(name="a slip in a daemon's configuration", line="daemon --config job.toml",
+    yield FirstHourRow(name="a slip in a daemon's configuration", line="daemon --config job.toml",
               says="job.toml cannot be used", do="did you mean 'state_dir'",
               given=(spec('state_dri = "/x"\n'),))  # fmt: skip
-    yield Row(name="a daemon where a file is", line="daemon --config job.toml", code=1,
+    yield FirstHourRow(name="a daemon where a file is", line="daemon --config job.toml", code=1,
               says="<HERE>/train.py", do="name another as state_dir", names=("train.py",),
               given=(spec('state_dir = "<HERE>/train.py"\n'),))  # fmt: skip
-    yield Row(name="a user that is none", line="enable-user 'no body'",
+    yield FirstHourRow(name="a user that is none", line="enable-user 'no body'",
               says="'no body' cannot be used", do="expected")  # fmt: skip
-    yield Row(name="a GPU that is in use", line="quarantine --return GPU-1",
+    yield FirstHourRow(name="a GPU that is in use", line="quarantine --return GPU-1",
               says="GPU-1 is not quarantined", do="trainwarden quarantine")  # fmt: skip
 
 
-def notify_rows() -> Iterator[Row]:
+def notify_rows() -> Iterator[FirstHourRow]:
     """``notify``."""
     told, line = '[notify]\naddresses = "<HERE>/who"\n', "notify --spec job.toml"
-    yield Row(name="nobody to tell", line="notify", says="nobody is notified",
+    yield FirstHourRow(name="nobody to tell", line="notify", says="nobody is notified",
               do=r"\[notify\].*docs/running.md", names=("[notify]",))  # fmt: skip
-    yield Row(name="told by what is not there", line="notify --spec none.toml",
+    yield FirstHourRow(name="told by what is not there", line="notify --spec none.toml",
               says="cannot read the spec none.toml", do="No such file")  # fmt: skip
-    yield Row(name="told by two", line="notify --spec a --config b",
+    yield FirstHourRow(name="told by two", line="notify --spec a --config b",
               says="--spec or --config", do="not both")  # fmt: skip
-    yield Row(name="no addresses", line=line, says="addresses <HERE>/who cannot be read",
+    yield FirstHourRow(name="no addresses", line=line, says="addresses <HERE>/who cannot be read",
               do="No such file", names=("<HERE>/who",), given=(spec(told),))  # fmt: skip
-    yield Row(name="addresses for all to read", line=line, says="others may read",
+    yield FirstHourRow(name="addresses for all to read", line=line, says="others may read",
               do="chmod 600 <HERE>/who", names=("<HERE>/who",),
               given=(spec(told), file("who", "ntfy://x\n")))  # fmt: skip
-    yield Row(name="an empty file of addresses", line=line, says="<HERE>/who names none",
+    yield FirstHourRow(name="an empty file of addresses", line=line, says="<HERE>/who names none",
               do="one a line", names=("<HERE>/who",),
               given=(spec(told), file("who", "", mode=0o600)))  # fmt: skip
-    yield Row(name="addresses by a relative path", line=line,
+    yield FirstHourRow(name="addresses by a relative path", line=line,
               says="notify.addresses: expected the absolute path", do="or off",
               names=("who",), given=(spec('[notify]\naddresses = "who"\n'),))  # fmt: skip
-    yield Row(name="a command that is not there", line=f"{line} --test", code=2,
+    yield FirstHourRow(name="a command that is not there", line=f"{line} --test", code=2,
               says="the command of notify /no/tell", do="is no program to be run",
               names=("/no/tell",),
               given=(spec('[notify]\ncommand = ["/no/tell"]\n'),))  # fmt: skip
-    yield Row(name="a run that could tell nobody", line="run --spec job.toml",
+    yield FirstHourRow(name="a run that could tell nobody", line="run --spec job.toml",
               says="addresses <HERE>/who cannot be read", do="No such file",
               names=("<HERE>/who",), given=(spec(f'script = "train.py"\n{told}'),))  # fmt: skip
 
 
-def tool_rows() -> Iterator[Row]:
+def tool_rows() -> Iterator[FirstHourRow]:
     """``diagnose``, ``ledger``, ``check``, ``certify``, completion."""
-    yield Row(name="a log that is not there", line="diagnose no.log",
+    yield FirstHourRow(name="a log that is not there", line="diagnose no.log",
               says="cannot read no.log", do="No such file")  # fmt: skip
-    yield Row(name="a directory as a log", line="diagnose .", says=r"cannot read \.",
+    yield FirstHourRow(name="a directory as a log", line="diagnose .", says=r"cannot read \.",
               do="[Dd]irectory", names=("cannot read .",))  # fmt: skip
-    yield Row(name="an end that is none", line="diagnose --exit banana train.py",
+    yield FirstHourRow(name="an end that is none", line="diagnose --exit banana train.py",
               says="got 'banana'", do="1, 137, SIGSEGV")  # fmt: skip
-    yield Row(name="a log that shows nothing", line="diagnose train.py", code=0,
+    yield FirstHourRow(name="a log that shows nothing", line="diagnose train.py", code=0,
               says="this log shows no failure")  # fmt: skip
-    yield Row(name="no ledger to copy", line="ledger backup x", says="no state directory",
+    yield FirstHourRow(name="no ledger to copy", line="ledger backup x", says="no state directory",
               do="nothing ran there yet", names=("<STATE>",))  # fmt: skip
-    yield Row(name="a copy into no directory", line="ledger backup no/x", code=1,
+    yield FirstHourRow(name="a copy into no directory", line="ledger backup no/x", code=1,
               says="backup no/x cannot be written|no/x cannot be written",
               do="No such file", given=(ran,))  # fmt: skip
-    yield Row(name="a copy onto a full disk", line="ledger backup disk/x", code=1,
+    yield FirstHourRow(name="a copy onto a full disk", line="ledger backup disk/x", code=1,
               says="backup <HERE>/disk/x cannot be written", do="full", starts=True,
               given=(ran, small("64k", "disk", "full")))  # fmt: skip
-    yield Row(name="a look with no Python", line="check --python /no/py",
+    yield FirstHourRow(name="a look with no Python", line="check --python /no/py",
               says="cannot run the interpreter /no/py", do="name the Python")  # fmt: skip
-    yield Row(name="to certify what is not there", line="certify trian.py",
+    yield FirstHourRow(name="to certify what is not there", line="certify trian.py",
               says="no script trian.py", do="did you mean train.py")  # fmt: skip
-    yield Row(name="to certify where nothing can be kept", line="certify train.py",
+    yield FirstHourRow(name="to certify where nothing can be kept", line="certify train.py",
               says="state directory <HERE>/train.py/x", do="--state-dir",
               names=("train.py/x",),
               given=(env(TRAINWARDEN_STATE_DIR="<HERE>/train.py/x"),))  # fmt: skip
-    yield Row(name="to certify what trains nothing", slow=True, line="certify train.py", code=1,
+    yield FirstHourRow(name="to certify what trains nothing", slow=True, line="certify train.py", code=1,
               says="train", do="fit|step", starts=True, names=("step", "fit"))  # fmt: skip
     complete = env(_TRAINWARDEN_COMPLETE="bash_complete", COMP_CWORD="2",
                    COMP_WORDS="trainwarden status t")  # fmt: skip
-    yield Row(name="completion", line="", code=0, says="^plain,train$",
+    yield FirstHourRow(name="completion", line="", code=0, says="^plain,train$",
               given=(ran, complete), names=("train",))  # fmt: skip
-    yield Row(name="completion before anything ran", line="", code=0, says="^$",
+    yield FirstHourRow(name="completion before anything ran", line="", code=0, says="^$",
               given=(complete,), names=("",))  # fmt: skip
-    yield Row(name="completion with a ledger that is none", line="", code=0, says="^$",
+    yield FirstHourRow(name="completion with a ledger that is none", line="", code=0, says="^$",
               given=(in_state("ledger.sqlite", "no database at all\n" * 100), complete),
               names=("",))  # fmt: skip
-    yield Row(name="completion of a shell that is none", line="", says="tcsh", do="bash, zsh and fish", names=("tcsh",),
+    yield FirstHourRow(name="completion of a shell that is none", line="", says="tcsh", do="bash, zsh and fish", names=("tcsh",),
               given=(env(_TRAINWARDEN_COMPLETE="tcsh_source"),))  # fmt: skip
 
 
-def failing_rows() -> Iterator[Row]:
+def failing_rows() -> Iterator[FirstHourRow]:
     """Scripts that begin, and fail or end in their own way."""
     gave = "gave up: training failed before its first step; a restart cannot help"
     line = "run x.py"
@@ -229,8 +229,8 @@ def failing_rows() -> Iterator[Row]:
         says: str = gave,
         do: str = "what to do: .+",
         slow: bool = False,
-    ) -> Row:
-        return Row(
+    ) -> FirstHourRow:
+        return FirstHourRow(
             name=name,
             line=line,
             code=code,
@@ -281,58 +281,58 @@ def failing_rows() -> Iterator[Row]:
                  code=0, says="^ok$")  # fmt: skip
 
 
-def terminal_rows() -> Iterator[Row]:
+def terminal_rows() -> Iterator[FirstHourRow]:
     """Streams, locales, terminals, and Ctrl-C."""
     run = "trainwarden run train.py"
     plain = env(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
-    yield Row(name="no standard input", line=f"{run} <&-", code=0, says="trained",
+    yield FirstHourRow(name="no standard input", line=f"{run} <&-", code=0, says="trained",
               by_shell=True, starts=True)  # fmt: skip
-    yield Row(name="no standard output", line=f"{run} >&-", code=0, says="finished",
+    yield FirstHourRow(name="no standard output", line=f"{run} >&-", code=0, says="finished",
               by_shell=True, starts=True)  # fmt: skip
-    yield Row(name="no standard error", slow=True, line=f"{run} 2>&-", code=0, says="trained",
+    yield FirstHourRow(name="no standard error", slow=True, line=f"{run} 2>&-", code=0, says="trained",
               by_shell=True, starts=True)  # fmt: skip
-    yield Row(name="output that is full", line=f"{run} >/dev/full", code=0, says="finished",
+    yield FirstHourRow(name="output that is full", line=f"{run} >/dev/full", code=0, says="finished",
               by_shell=True, starts=True)  # fmt: skip
-    yield Row(name="an answer onto a full disk", line="trainwarden policy >/dev/full",
+    yield FirstHourRow(name="an answer onto a full disk", line="trainwarden policy >/dev/full",
               code=1, says="cannot write the answer to standard output", do="disk is full",
               names=("standard output",), by_shell=True)  # fmt: skip
-    yield Row(name="the first line is enough", code=0, says="^1$",
+    yield FirstHourRow(name="the first line is enough", code=0, says="^1$",
               line="trainwarden policy | true; echo ${PIPESTATUS[0]}", by_shell=True)  # fmt: skip
-    yield Row(name="the first line of a run is enough", code=0,
+    yield FirstHourRow(name="the first line of a run is enough", code=0,
               line="trainwarden run x.py | head -1", says="^0$", by_shell=True, starts=True,
               given=(file("x.py", "for i in range(100000): print(i)\n"),))  # fmt: skip
-    yield Row(name="no home", line=run, code=0, says="trained", by_shell=True, starts=True,
+    yield FirstHourRow(name="no home", line=run, code=0, says="trained", by_shell=True, starts=True,
               given=(without("HOME"), env(XDG_STATE_HOME="<HERE>/state")))  # fmt: skip
-    yield Row(name="plain ASCII", line="trainwarden incidents", code=0, says="bad",
+    yield FirstHourRow(name="plain ASCII", line="trainwarden incidents", code=0, says="bad",
               by_shell=True, given=(ran, plain))  # fmt: skip
-    yield Row(name="plain ASCII, a policy", slow=True, line="trainwarden policy", code=0,
+    yield FirstHourRow(name="plain ASCII, a policy", slow=True, line="trainwarden policy", code=0,
               says="device_oom|memory", names=("memory",), by_shell=True, given=(plain,))  # fmt: skip
-    yield Row(name="plain ASCII, a name that is not", line="trainwarden run 🚀.py",
+    yield FirstHourRow(name="plain ASCII, a name that is not", line="trainwarden run 🚀.py",
               says="SCRIPT: expected text", do="UTF-8", by_shell=True, names=(".py",),
               given=(file("🚀.py", ""), plain))  # fmt: skip
-    yield Row(name="an encoding that is none", slow=True, line="trainwarden incidents", code=0,
+    yield FirstHourRow(name="an encoding that is none", slow=True, line="trainwarden incidents", code=0,
               says="bad", by_shell=True, given=(ran, env(PYTHONIOENCODING="ascii")))  # fmt: skip
-    yield Row(name="Ctrl-C before the start", code=130, says="interrupted",
+    yield FirstHourRow(name="Ctrl-C before the start", code=130, says="interrupted",
               line="set -m; trainwarden run --requeued train.py & "
               "until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do sleep 0.02; done; "
               "sleep 0.2; kill -INT $!; wait $!", by_shell=True, given=(running,),
               names=("interrupted",), do="interrupted")  # fmt: skip
-    yield Row(name="SIGTERM before the start", code=75, says="ended before anything had begun",
+    yield FirstHourRow(name="SIGTERM before the start", code=75, says="ended before anything had begun",
               line="set -m; trainwarden run --requeued train.py & "
               "until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do sleep 0.02; done; "
               "kill -TERM $!; wait $!", by_shell=True, given=(running,),
               names=("SIGTERM",), do="ended before")  # fmt: skip
-    yield Row(name="a directory that is gone", starts=True,
+    yield FirstHourRow(name="a directory that is gone", starts=True,
               says="the directory that you are in is gone",
               line="mkdir x; cd x; rmdir ../x; trainwarden run train.py", by_shell=True,
               do="change to one that exists", names=("directory",))  # fmt: skip
-    yield Row(name="a terminal", line="run train.py", code=0, says="trained",
+    yield FirstHourRow(name="a terminal", line="run train.py", code=0, says="trained",
               terminal=True, starts=True, given=(env(TERM="xterm"),))  # fmt: skip
-    yield Row(name="a terminal without a kind", slow=True, line="run train.py", code=0, starts=True,
+    yield FirstHourRow(name="a terminal without a kind", slow=True, line="run train.py", code=0, starts=True,
               says="trained", terminal=True, given=(without("TERM"),))  # fmt: skip
-    yield Row(name="a terminal without colours", line="run train.py", code=0, starts=True,
+    yield FirstHourRow(name="a terminal without colours", line="run train.py", code=0, starts=True,
               says="trained", terminal=True, given=(env(NO_COLOR="1", TERM="xterm"),))  # fmt: skip
-    yield Row(name="a dumb terminal", line="history", code=0, says="gave_up",
+    yield FirstHourRow(name="a dumb terminal", line="history", code=0, says="gave_up",
               terminal=True, given=(ran, env(TERM="dumb")))  # fmt: skip
-    yield Row(name="a wrong width", line="history", code=0, says="train",
+    yield FirstHourRow(name="a wrong width", line="history", code=0, says="train",
               given=(ran, env(COLUMNS="wide")))  # fmt: skip

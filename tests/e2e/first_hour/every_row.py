@@ -15,7 +15,7 @@ from tests.e2e.first_hour.answer_rows import (
     tool_rows,
 )
 from tests.e2e.first_hour.file_rows import project_rows, spec_rows, state_rows
-from tests.e2e.first_hour.first_hour_row import Row
+from tests.e2e.first_hour.first_hour_row import FirstHourRow
 from tests.e2e.first_hour.typed_rows import (
     command_rows,
     interpreter_rows,
@@ -26,7 +26,7 @@ from tests.e2e.first_hour.typed_rows import (
     value_rows,
 )
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[FirstHourRow, ...] = (
     *command_rows(),
     *option_rows(),
     *script_rows(),

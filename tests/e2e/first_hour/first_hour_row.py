@@ -22,7 +22,7 @@ HISTORY = "TRAINWARDEN_TESTS_HISTORY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class FirstHourRow:
     """One thing that they try."""
 
     name: str

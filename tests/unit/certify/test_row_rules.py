@@ -5,17 +5,17 @@ import pytest
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.snapshots.proof import Proof
 from tests.certify.row_rules import PromiseLog, of_promise, of_proofs
-from tests.certify.table import NoProof, Row
+from tests.certify.table import CertifyRow, NoProof
 
 WHY = "draws from os.urandom"
 WITHDRAWN = Record(RecordKind.PROMISE, 0, {"bits": False, "sentence": f"it {WHY}"})
 GIVEN = Record(RecordKind.PROMISE, 0, {"bits": True, "sentence": "exact to the bit"})
 RESTORED = Record(RecordKind.RESTORED, 0, {"step": 3})
 GOES_ON = Record(RecordKind.GOES_ON, 0, {"step": 3})
-INEXACT = Row(name="x", features="", why_no_bits=WHY)
-EXACT = Row(name="x", features="")
-HIDDEN = Row(name="x", features="", why_no_bits=WHY, disproved=True)
-TOLD = Row(name="x", features="", told="something else")
+INEXACT = CertifyRow(name="x", features="", why_no_bits=WHY)
+EXACT = CertifyRow(name="x", features="")
+HIDDEN = CertifyRow(name="x", features="", why_no_bits=WHY, disproved=True)
+TOLD = CertifyRow(name="x", features="", told="something else")
 
 
 def heard(*attempts: tuple[Record, ...]) -> PromiseLog:
@@ -79,7 +79,7 @@ def test_an_exact_row_is_proved_or_says_why_not() -> None:
     assert of_proofs(EXACT, skipped, bits=True)
     assert of_proofs(EXACT, [], bits=True)
     assert of_proofs(EXACT, [*skipped, proof(Proof.PROVED)], bits=True) == []
-    said = Row(name="x", features="", no_proof=NoProof.SESSION)
+    said = CertifyRow(name="x", features="", no_proof=NoProof.SESSION)
     assert of_proofs(said, skipped, bits=True) == []
     assert of_proofs(INEXACT, skipped, bits=False) == []
 

@@ -1,10 +1,24 @@
 """What empties a box or takes a GPU away, and what brings all of it back."""
 
+import json
+import os
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
-from supervisor.cli.commands.job_commands import restart_each
+import pytest
+from typing_extensions import override
+
+from supervisor.cli.commands import job_commands
+from supervisor.cli.commands.job_commands import ask_each
 from supervisor.cli.sources.daemon_client import client_of
+from supervisor.core.jobs.authorization import Caller
+from supervisor.daemon.api.routes import answer
 from supervisor.daemon.daemon import Daemon
+from supervisor.host.control.control_client import Client, RefusedError
+from supervisor.host.control.control_server import Request
+from supervisor.host.service.user_name import user_name
 from tests.support.boxes import until
 from tests.support.daemon_commands import GPUS, finished, invoke, kept_out, told
 
@@ -48,10 +62,74 @@ def test_one_that_is_refused_keeps_no_other(daemon: Daemon, tmp_path: Path) -> N
     script.touch()
     assert invoke("submit", script).exit_code == 0
     until(lambda: states()["endless"] == "running")
-    restarted, refused = restart_each(client_of(None), ["train", "endless"])
-    assert [job["job"] for job in restarted] == ["endless"]
-    assert "train has finished" in refused[0]
+    answers = ask_each(client_of(None), ["train", "endless"], "restart", {})
+    assert [job["job"] for job in answers.done] == ["endless"]
+    assert "train has finished" in answers.refused[0]
+    assert answers.others == []
     until(lambda: {row["job"]: row["attempt"] for row in told("status")}["endless"] > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AsMember(Client):
+    """Asks as a member of the group, who has no say in the jobs of others."""
+
+    daemon: Daemon
+    member = Caller(
+        uid=4242, name=user_name(os.geteuid()), groups=frozenset({"trainwarden"})
+    )
+
+    @override
+    def get(self, place: str) -> Any:
+        return self._said("GET", place, {})
+
+    @override
+    def post(self, place: str, body: dict[str, Any]) -> Any:
+        return self._said("POST", place, body)
+
+    def _said(self, method: str, place: str, body: dict[str, Any]) -> Any:
+        request = Request(caller=self.member, method=method, path=place, body=body)
+        said = answer(self.daemon.api, request)
+        if said.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(said.body["error"], status=said.status)
+        raw = isinstance(said.body, bytes)
+        return json.loads(said.body) if raw else json.loads(json.dumps(said.body))
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("restart", "--all"), "running"),
+        (("drain", "--all"), "drained"),
+        (("stop", "--all"), "drained"),
+    ],
+)
+def test_all_of_a_member_are_their_own(
+    daemon: Daemon,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    state: str,
+) -> None:
+    """Those of others are left alone, and named; that is no failure."""
+    for name in ("endless", "endless-2"):
+        script = tmp_path / f"{name}.py"
+        script.touch()
+        assert invoke("submit", script).exit_code == 0
+    until(lambda: set(states().values()) == {"running"})
+    theirs = daemon.scheduler.entries["endless-2"]
+    theirs.reread(replace(theirs.row, owner="bob"))
+    with monkeypatch.context() as member:
+
+        def client_of_member(_place: Path | None) -> Client:
+            return AsMember(Path("/nowhere"), daemon)
+
+        member.setattr(job_commands, "client_of", client_of_member)
+        done = invoke(*words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("endless: ")
+    assert "endless-2" not in done.stdout
+    assert "left out: endless-2: the job belongs to bob" in done.stderr
+    until(lambda: states() == {"endless": state, "endless-2": "running"})
 
 
 def test_a_gpu_is_taken_out_of_service_and_back(daemon: Daemon, tmp_path: Path) -> None:

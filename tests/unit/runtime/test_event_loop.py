@@ -22,7 +22,7 @@ def a_pipe() -> Generator[tuple[int, int]]:
 
 
 @dataclass(kw_only=True)
-class Turns:
+class LoopTurns:
     """Work that is done after so many turns."""
 
     count: int
@@ -54,11 +54,11 @@ def test_it_turns_when_it_is_time_or_something_is_readable(
     """It is told what is readable, and stays so until somebody reads it."""
     reader, writer = pipe
     with wakeups({}) as wakeup:
-        idle = Turns(count=2, watched=[reader], seconds=0.0)
+        idle = LoopTurns(count=2, watched=[reader], seconds=0.0)
         loop(idle, wakeup)
         assert idle.readable == [set(), set()]
         os.write(writer, b"x")
-        busy = Turns(count=2, watched=[reader])
+        busy = LoopTurns(count=2, watched=[reader])
         loop(busy, wakeup)
         assert busy.readable == [{reader}, {reader}]
 
@@ -66,7 +66,7 @@ def test_it_turns_when_it_is_time_or_something_is_readable(
 def test_what_is_done_takes_no_turn() -> None:
     """Nothing is waited for then."""
     with wakeups({}) as wakeup:
-        work = Turns(count=0)
+        work = LoopTurns(count=0)
         loop(work, wakeup)
         assert work.readable == []
 
@@ -78,10 +78,10 @@ def test_a_signal_wakes_it_once() -> None:
     with wakeups(handlers) as wakeup:
         os.kill(os.getpid(), USR2)
         os.kill(os.getpid(), USR1)
-        work = Turns(count=1)
+        work = LoopTurns(count=1)
         loop(work, wakeup)
         assert work.readable == [{wakeup}]
-        idle = Turns(count=1, seconds=0.0)
+        idle = LoopTurns(count=1, seconds=0.0)
         loop(idle, wakeup)
         assert idle.readable == [set()]
     assert sorted(came) == ["one", "two"]

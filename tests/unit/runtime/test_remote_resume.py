@@ -34,7 +34,7 @@ from tests.support.remote_tiers import (
 )
 
 
-class Machine:
+class ResumingMachine:
     """A state directory, and what ``run`` does before training begins."""
 
     def __init__(self, root: Path, address: str) -> None:
@@ -122,14 +122,14 @@ def bucket(tmp_path: Path) -> Bucket:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, bucket: Bucket) -> Iterator[Machine]:
+def machine(tmp_path: Path, bucket: Bucket) -> Iterator[ResumingMachine]:
     """A new one."""
-    made = Machine(tmp_path / "machine", bucket.address)
+    made = ResumingMachine(tmp_path / "machine", bucket.address)
     with contextlib.closing(made.ledger):
         yield made
 
 
-def test_a_first_run_is_claimed(machine: Machine, bucket: Bucket) -> None:
+def test_a_first_run_is_claimed(machine: ResumingMachine, bucket: Bucket) -> None:
     """With its seed and identity, and no secret: neither spec nor arguments."""
     begun, claim = machine.start()
     assert claim.number == 1
@@ -142,7 +142,7 @@ def test_a_first_run_is_claimed(machine: Machine, bucket: Bucket) -> None:
 
 
 def test_a_new_machine_goes_on_with_the_same_run(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """Its identity, seed, remedies, script and newest snapshot."""
     bucket.claim(1, overrides={"deterministic": True})
@@ -158,7 +158,7 @@ def test_a_new_machine_goes_on_with_the_same_run(
     assert "from the snapshot at step 20" in begun.greeting
 
 
-def test_a_damaged_one_is_passed_over(machine: Machine, bucket: Bucket) -> None:
+def test_a_damaged_one_is_passed_over(machine: ResumingMachine, bucket: Bucket) -> None:
     """The one before it is gone on from."""
     bucket.claim(1)
     good = bucket.send(1, step=10, serial=1)
@@ -169,7 +169,9 @@ def test_a_damaged_one_is_passed_over(machine: Machine, bucket: Bucket) -> None:
     assert machine.here() == [good.name] != [bad.name]
 
 
-def test_the_same_machine_keeps_its_claim(machine: Machine, bucket: Bucket) -> None:
+def test_the_same_machine_keeps_its_claim(
+    machine: ResumingMachine, bucket: Bucket
+) -> None:
     """A restart is no takeover; its disk has what is newest."""
     begun, claim = machine.start()
     newest = write_snapshot(begun.paths.snapshots, step=30, serial=3)
@@ -180,7 +182,7 @@ def test_the_same_machine_keeps_its_claim(machine: Machine, bucket: Bucket) -> N
 
 
 def test_a_disk_that_lost_its_snapshots_gets_them_back(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """From the machine's own tier; what the run turned away from is not fetched."""
     begun, claim = machine.start()
@@ -199,7 +201,7 @@ def test_a_disk_that_lost_its_snapshots_gets_them_back(
 
 
 def test_a_machine_that_comes_back_takes_what_is_newer(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """Another one went on in the meantime: by claims, though its steps are fewer."""
     begun, claim = machine.start()
@@ -212,7 +214,7 @@ def test_a_machine_that_comes_back_takes_what_is_newer(
 
 
 def test_what_the_other_one_never_sent_is_not_waited_for(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """It claimed the run, and sent nothing: this machine's own is the newest."""
     begun, claim = machine.start()
@@ -223,7 +225,7 @@ def test_what_the_other_one_never_sent_is_not_waited_for(
 
 
 def test_killed_while_it_fetches_it_begins_again(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """Whatever was written down by then."""
     bucket.claim(1)
@@ -238,7 +240,7 @@ def test_killed_while_it_fetches_it_begins_again(
 
 
 def test_a_run_that_finished_elsewhere_is_not_done_again(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """A scheduler's restart is told where; a person's next one is a new run."""
     bucket.claim(1, state="finished")
@@ -249,7 +251,7 @@ def test_a_run_that_finished_elsewhere_is_not_done_again(
 
 
 def test_it_finished_elsewhere_while_it_stood_still_here(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """What lies here is of before: nobody trains on from it."""
     begun, claim = machine.start()
@@ -262,7 +264,7 @@ def test_it_finished_elsewhere_while_it_stood_still_here(
 
 
 def test_another_run_under_the_same_name_asks_a_person(
-    machine: Machine, bucket: Bucket
+    machine: ResumingMachine, bucket: Bucket
 ) -> None:
     """Which of the two is meant cannot be known."""
     machine.start()
@@ -275,7 +277,7 @@ def test_another_run_under_the_same_name_asks_a_person(
 
 
 def test_a_store_that_does_not_answer(
-    machine: Machine, bucket: Bucket, tmp_path: Path
+    machine: ResumingMachine, bucket: Bucket, tmp_path: Path
 ) -> None:
     """A machine that knows how far it came goes on; another one does not begin anew."""
     bucket.root.rename(tmp_path / "away")
@@ -290,7 +292,7 @@ def test_a_store_that_does_not_answer(
 
 
 def test_two_machines_that_begin_at_once(
-    machine: Machine, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    machine: ResumingMachine, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of them is refused; which, the tokens decide."""
     arrival = machine.arrive()

@@ -9,7 +9,7 @@ from typing_extensions import override
 from supervisor.web.markup import render, tag
 
 
-class Seen(HTMLParser):
+class ParsedMarkup(HTMLParser):
     """What a browser would make of it."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Seen(HTMLParser):
 @given(st.text())
 def test_no_text_is_markup(text: str) -> None:
     """Neither as content nor as an attribute: there are the elements that we made."""
-    seen = Seen()
+    seen = ParsedMarkup()
     seen.feed(render(tag("p", "x", tag("b", text), "y", title=text)))
     seen.close()
     assert seen.names == ["p", "b"]

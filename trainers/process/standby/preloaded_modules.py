@@ -78,7 +78,7 @@ class PreloadedModules:
 
     def offer(self, initial: dict[str, str], restart: Restart) -> None:
         """Let the script find them; ``restart``: begin this attempt once more."""
-        finder: Any = _Finder(self.parts, initial, restart)
+        finder: Any = _PreloadedFinder(self.parts, initial, restart)
         sys.meta_path.insert(0, finder)
         _stand_before_path_finder(finder)
 
@@ -226,7 +226,7 @@ def _set_environment(wanted: dict[str, str]) -> None:
             os.environ[name] = value
 
 
-class _Finder:
+class _PreloadedFinder:
     """Finds what was imported ahead."""
 
     def __init__(
@@ -249,7 +249,7 @@ class _Finder:
         if module is None:
             return None
         known = getattr(module, "__spec__", None)
-        loader: Any = _Loader(self, fullname)
+        loader: Any = _PreloadedLoader(self, fullname)
         found = ModuleSpec(fullname, loader, origin=getattr(known, "origin", None))
         found.submodule_search_locations = getattr(
             known, "submodule_search_locations", None
@@ -289,7 +289,7 @@ class _Finder:
             sys.modules[SAME_MAIN] = sys.modules["__main__"]
 
 
-def _stand_before_path_finder(finder: _Finder) -> None:
+def _stand_before_path_finder(finder: _PreloadedFinder) -> None:
     """For scripts that rearrange ``sys.meta_path``: what is native must not be loaded a
     second time."""
     ask = PathFinder.find_spec
@@ -317,10 +317,10 @@ def _differing(now: ImportRecord, then: ImportRecord) -> str:
     return ", ".join(found)
 
 
-class _Loader:
+class _PreloadedLoader:
     """Puts a module back in the place of executing it."""
 
-    def __init__(self, finder: _Finder, name: str) -> None:
+    def __init__(self, finder: _PreloadedFinder, name: str) -> None:
         self._finder, self._name = finder, name
         self._known: Any = None
 

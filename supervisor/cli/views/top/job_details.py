@@ -7,7 +7,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from supervisor.cli.command_hint import command_hint
-from supervisor.cli.views.progress import PHASES, plan_line, remote_line
+from supervisor.cli.views.progress import PHASES, ago, plan_line, remote_line
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.job_columns import (
     STATE_TONES,
@@ -153,8 +153,7 @@ def _allocator(status: JobStatus) -> str:
 def _saved(status: JobStatus) -> Iterator[DetailFact]:
     saved = "none yet"
     if status.snapshot is not None:
-        age = format_duration(status.snapshot.age_seconds)
-        saved = f"step {status.snapshot.step}, {age} ago"
+        saved = f"step {status.snapshot.step}, {ago(status.snapshot.age_seconds)}"
     yield "snapshot", saved, Tone.NORMAL
     for name, tier in status.tiers.items():
         if tier.age_seconds is not None:

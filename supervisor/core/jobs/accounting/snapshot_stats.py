@@ -1,7 +1,8 @@
 """What the records of an attempt say about its snapshots, tier by tier."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from supervisor.core.jobs.job_status import SnapshotPlan, TierStatus
 
@@ -11,8 +12,8 @@ class Taken:
     """One record. None: it does not say."""
 
     tier: str
-    ns: int
-    """When, in monotonic nanoseconds."""
+    ns: int | None
+    """When, in monotonic nanoseconds of this boot; None: before it."""
     size_bytes: int | None = None
     seconds: float | None = None
     stall_seconds: float | None = None
@@ -64,6 +65,30 @@ def together(before: SnapshotStats, after: SnapshotStats) -> SnapshotStats:
     )
 
 
+def totals_to_json(tiers: SnapshotStats) -> dict[str, Any]:
+    """``tiers`` for JSON; without why the last one failed, which is of the moment."""
+    newest = {name: asdict(one) for name, one in tiers.newest.items()}
+    return {
+        "snapshots": dict(tiers.snapshots),
+        "failures": dict(tiers.failures),
+        "newest": newest,
+    }
+
+
+def totals_from_json(value: Mapping[str, Any]) -> SnapshotStats:
+    """What ``totals_to_json`` made."""
+    newest = {name: Taken(**one) for name, one in value["newest"].items()}
+    return SnapshotStats(
+        snapshots=value["snapshots"], failures=value["failures"], newest=newest
+    )
+
+
+def of_earlier_boot(tiers: SnapshotStats) -> SnapshotStats:
+    """Those of a boot of the machine before this one, whose monotonic clock was another."""
+    newest = {name: replace(one, ns=None) for name, one in tiers.newest.items()}
+    return replace(tiers, newest=newest)
+
+
 def _added(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     names = left.keys() | right.keys()
     return {name: left.get(name, 0) + right.get(name, 0) for name in names}
@@ -83,7 +108,7 @@ def _status(tiers: SnapshotStats, name: str, now: float) -> TierStatus:
     return TierStatus(
         snapshots=counted,
         failures=failed,
-        age_seconds=max(now - newest.ns / 1e9, 0.0),
+        age_seconds=None if newest.ns is None else max(now - newest.ns / 1e9, 0.0),
         size_bytes=newest.size_bytes,
         seconds=newest.seconds,
         stall_seconds=newest.stall_seconds,
@@ -105,4 +130,5 @@ def snapshot_waits(
 
 def _latest(tiers: SnapshotStats, name: str, since_ns: int) -> int:
     newest = tiers.newest.get(name)
-    return since_ns if newest is None else max(newest.ns, since_ns)
+    ns = None if newest is None else newest.ns
+    return since_ns if ns is None else max(ns, since_ns)

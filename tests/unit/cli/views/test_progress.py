@@ -1,7 +1,8 @@
 """The one line that says how a run stands."""
 
 from supervisor.cli.views.progress import PHASES, progress_line
-from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.cli.views.status_line import RunView, status_line
+from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotStatus
 
 
 def line(phase: str, *, step: int | None = 3) -> str:
@@ -34,3 +35,19 @@ def test_a_state_is_not_said_twice() -> None:
     assert progress_line(over) == "job · finished"
     gone = JobStatus(job="job", state=JobState.GAVE_UP, attempt=1, message="why")
     assert progress_line(gone) == "job · gave_up · why"
+
+
+def test_a_snapshot_from_before_a_reboot_has_no_age() -> None:
+    """It is there all the same; how long ago it was no clock of this boot tells."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase="training",
+        pid=7,
+        step=3,
+        snapshot=SnapshotStatus(step=2, age_seconds=None),
+    )
+    assert "snapshot before a reboot (step 2)" in progress_line(status)
+    view = RunView(status=status, elapsed_seconds=1.0)
+    assert "saved before a reboot" in status_line(view, width=200)

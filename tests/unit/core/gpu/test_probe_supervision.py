@@ -29,7 +29,7 @@ LIMITS = Limits()
 
 
 @dataclass
-class Told:
+class DrivenProbe:
     """A probe, and everything that was done about it."""
 
     probe: ProbeSupervision = field(default_factory=ProbeSupervision)
@@ -46,15 +46,15 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def told() -> DrivenProbe:
     """A probe that was started at 0 and has answered at 1."""
-    story = Told()
+    story = DrivenProbe()
     assert story.at(0.0, Tick()) == [StartProbe()]
     assert story.at(1.0, Heard()) == []
     return story
 
 
-def test_a_probe_that_answers_is_left_alone(told: Told) -> None:
+def test_a_probe_that_answers_is_left_alone(told: DrivenProbe) -> None:
     """Samples in time cause nothing, for ever."""
     for second in range(2, 500):
         assert told.at(float(second), Tick(), Heard()) == []
@@ -64,13 +64,13 @@ def test_a_probe_that_answers_is_left_alone(told: Told) -> None:
 
 def test_the_first_sample_may_take_longer() -> None:
     """Waking every GPU takes a driver longer than one sample."""
-    story = Told()
+    story = DrivenProbe()
     story.at(0.0, Tick())
     assert story.at(LIMITS.sample_seconds + 1, Tick()) == []
     assert KillProbe() in story.at(LIMITS.first_seconds, Tick())
 
 
-def test_a_late_sample_costs_the_probe_its_life(told: Told) -> None:
+def test_a_late_sample_costs_the_probe_its_life(told: DrivenProbe) -> None:
     """It is killed, then replaced, and the gap is asked about."""
     late = 1 + LIMITS.sample_seconds
     say, kill = told.at(late, Tick())
@@ -85,7 +85,7 @@ def test_a_late_sample_costs_the_probe_its_life(told: Told) -> None:
     assert told.probe.problem == ""
 
 
-def test_what_cannot_be_killed_is_not_replaced(told: Told) -> None:
+def test_what_cannot_be_killed_is_not_replaced(told: DrivenProbe) -> None:
     """In D state nothing is started, however long; a reboot is asked for once."""
     late = 1 + LIMITS.sample_seconds
     told.at(late, Tick())
@@ -96,7 +96,7 @@ def test_what_cannot_be_killed_is_not_replaced(told: Told) -> None:
     assert told.probe.problem == REBOOT
 
 
-def test_it_may_end_after_all(told: Told) -> None:
+def test_it_may_end_after_all(told: DrivenProbe) -> None:
     """A driver that comes to itself is watched again."""
     told.at(11.0, Tick())
     told.at(16.0, Tick())
@@ -106,7 +106,7 @@ def test_it_may_end_after_all(told: Told) -> None:
     assert told.at(51.0, Tick()) == [StartProbe()]
 
 
-def test_whoever_keeps_it_tells_that_it_hangs(told: Told) -> None:
+def test_whoever_keeps_it_tells_that_it_hangs(told: DrivenProbe) -> None:
     """Said once, also when it is told again; a broken line to them proves nothing, and
     a sample does."""
     assert told.at(5.0, Hanging()) == [ProbeMessage(REBOOT)]
@@ -122,7 +122,7 @@ def test_whoever_keeps_it_tells_that_it_hangs(told: Told) -> None:
     assert (told.probe.hangs, told.probe.problem) == (False, "")
 
 
-def test_replacements_come_later_and_later(told: Told) -> None:
+def test_replacements_come_later_and_later(told: DrivenProbe) -> None:
     """One that keeps ending is started after 1, 2, 4 … at most 60 s; a sample resets,
     and until then it is said once."""
     now, waits, said = 10.0, list[float](), list[Effect]()
@@ -140,7 +140,7 @@ def test_replacements_come_later_and_later(told: Told) -> None:
 
 def test_no_nvml_is_quiet() -> None:
     """It is not said, and asked again only now and then."""
-    story = Told()
+    story = DrivenProbe()
     story.at(0.0, Tick(), Absent("Driver Not Loaded"), Ended("its exit status was 0."))
     assert story.probe.mode is Mode.ABSENT
     assert story.at(LIMITS.absent_seconds - 1, Tick()) == []
@@ -148,7 +148,7 @@ def test_no_nvml_is_quiet() -> None:
     assert story.at(LIMITS.absent_seconds, Tick()) == [StartProbe()]
 
 
-def test_a_late_line_is_still_a_sample(told: Told) -> None:
+def test_a_late_line_is_still_a_sample(told: DrivenProbe) -> None:
     """What stood in the pipe of a killed probe counts, and revives nobody."""
     told.at(11.0, Tick())
     told.at(11.5, Heard())
@@ -172,7 +172,7 @@ EVENTS = st.sampled_from(
 @given(st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=60))
 def test_never_two_at_once(events: list[tuple[Event, float]]) -> None:
     """Whatever happens: after a start there is no other before an end was seen."""
-    story, now, running = Told(), 0.0, False
+    story, now, running = DrivenProbe(), 0.0, False
     for event, passed in events:
         now += passed
         if isinstance(event, Heard | Ended | Absent | Hanging) and not running:

@@ -18,27 +18,27 @@ STRANGER = Caller(uid=1002, name="eve", groups=frozenset({"eve"}))
 
 
 @pytest.mark.parametrize("caller", [BOSS, ROOT, OURSELVES])
-@pytest.mark.parametrize("deed", Permission)
-def test_some_may_do_everything(caller: Caller, deed: Permission) -> None:
+@pytest.mark.parametrize("permission", Permission)
+def test_some_may_do_everything(caller: Caller, permission: Permission) -> None:
     """Root, the admin group, and the user that the daemon runs as."""
-    assert RULES.why_not(caller, deed, owner="alice") is None
+    assert RULES.why_not(caller, permission, owner="alice") is None
 
 
-@pytest.mark.parametrize("deed", Permission)
-def test_the_user_of_the_daemon_alone_is_nobody(deed: Permission) -> None:
+@pytest.mark.parametrize("permission", Permission)
+def test_the_user_of_the_daemon_alone_is_nobody(permission: Permission) -> None:
     """On a box with users of its own nobody has to ask as that one, whatever its groups."""
     grouped = replace(OURSELVES, groups=frozenset({"trainwarden", "trainwarden-admin"}))
     for caller in (OURSELVES, grouped):
-        told = OF_A_BOX.why_not(caller, deed)
+        told = OF_A_BOX.why_not(caller, permission)
         assert told == "trainwarden is the daemon's own user, and nobody's"
-    assert OF_A_BOX.why_not(ROOT, deed) is None
-    assert OF_A_BOX.why_not(BOSS, deed) is None
+    assert OF_A_BOX.why_not(ROOT, permission) is None
+    assert OF_A_BOX.why_not(BOSS, permission) is None
 
 
-@pytest.mark.parametrize("deed", Permission)
-def test_a_stranger_may_not_even_look(deed: Permission) -> None:
+@pytest.mark.parametrize("permission", Permission)
+def test_a_stranger_may_not_even_look(permission: Permission) -> None:
     """And is told which group would help."""
-    assert RULES.why_not(STRANGER, deed) == "eve is not in the group trainwarden"
+    assert RULES.why_not(STRANGER, permission) == "eve is not in the group trainwarden"
 
 
 def test_a_member_has_their_own_jobs() -> None:

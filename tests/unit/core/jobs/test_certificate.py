@@ -17,6 +17,7 @@ from supervisor.core.jobs.certificate import (
     deaths_among,
     kills_among,
 )
+from supervisor.core.jobs.changing_lines import ChangingLine
 
 
 def certificate(
@@ -27,6 +28,7 @@ def certificate(
     files: int = 1,
     promise: str | None = None,
     failures: tuple[str, ...] = (),
+    changing: tuple[ChangingLine, ...] = (),
 ) -> Certificate:
     """One of ten steps."""
     undisturbed = (
@@ -42,6 +44,7 @@ def certificate(
         undisturbed=undisturbed,
         promise=promise,
         failures=failures,
+        changing=changing,
     )
 
 
@@ -85,6 +88,23 @@ def test_what_differs_only_where_it_is_killed(
     )
     assert verdict.endswith(", ".join(differ))
     assert told == because
+
+
+def test_lines_to_change_are_shown() -> None:
+    """Where training differs: those of what the promise was withdrawn for, if they are known."""
+    lines = (
+        ChangingLine(3, "seen", "seen += 1"),
+        ChangingLine(9, "table", "table[k] = 1"),
+    )
+    shown = certificate("a", again=(), changing=lines).lines[2:]
+    assert shown == [
+        "where to look in the script:",
+        "  line 3: seen += 1",
+        "  line 9: table[k] = 1",
+    ]
+    said = certificate("a", again=(), changing=lines, promise="training changes table")
+    assert said.lines[3:] == ["  line 9: table[k] = 1"]
+    assert len(certificate("file a.csv", again=(), changing=lines).lines) == 2
 
 
 def test_what_differs_by_itself() -> None:

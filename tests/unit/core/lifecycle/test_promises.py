@@ -58,7 +58,7 @@ CRASHES = {
 
 
 @dataclass(frozen=True)
-class End:
+class EndOfRun:
     """How an attempt ends."""
 
     kind: str
@@ -66,7 +66,7 @@ class End:
     """Steps of snapshots more than before."""
 
 
-def exited(end: End, *, done: int, snapshot: int | None) -> Exited:
+def exited(end: EndOfRun, *, done: int, snapshot: int | None) -> Exited:
     """The end as the shell tells of it."""
     text = CRASHES[end.kind]
     name, _, message = (text or "").partition(": ")
@@ -151,12 +151,16 @@ def fresh(*, allowed: frozenset[Allow] = frozenset(), restarts: int = 3) -> RunS
     return RunState(policy=policy, grace_seconds=60.0)
 
 
-ENDS = st.builds(End, kind=st.sampled_from(sorted(CRASHES)), gained=st.integers(0, 2))
-NO_PROGRESS = st.builds(End, kind=st.sampled_from(sorted(CRASHES)), gained=st.just(0))
+ENDS = st.builds(
+    EndOfRun, kind=st.sampled_from(sorted(CRASHES)), gained=st.integers(0, 2)
+)
+NO_PROGRESS = st.builds(
+    EndOfRun, kind=st.sampled_from(sorted(CRASHES)), gained=st.just(0)
+)
 ALLOWED = st.frozensets(st.sampled_from(list(Allow)))
 
 
-def live_through(world: World, end: End, *, snapshot: int | None) -> int | None:
+def live_through(world: World, end: EndOfRun, *, snapshot: int | None) -> int | None:
     """One attempt from the gate to its end; the newest snapshot after it."""
     world.happen(DeadlineExpired())
     world.happen(GateClear())
@@ -182,7 +186,9 @@ def live_through(world: World, end: End, *, snapshot: int | None) -> int | None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ENDS, min_size=1, max_size=25), ALLOWED)
-def test_whatever_attempts_die_of(ends: list[End], allowed: frozenset[Allow]) -> None:
+def test_whatever_attempts_die_of(
+    ends: list[EndOfRun], allowed: frozenset[Allow]
+) -> None:
     """One at a time, never a slice that failed, never a GPU forgotten."""
     world, snapshot = World(fresh(allowed=allowed)), 0
     for end in ends:
@@ -195,7 +201,7 @@ def test_whatever_attempts_die_of(ends: list[End], allowed: frozenset[Allow]) ->
 @settings(max_examples=100, deadline=None)
 @given(st.lists(NO_PROGRESS, min_size=40, max_size=40), ALLOWED, st.integers(0, 4))
 def test_nothing_restarts_for_ever_without_progress(
-    ends: list[End], allowed: frozenset[Allow], restarts: int
+    ends: list[EndOfRun], allowed: frozenset[Allow], restarts: int
 ) -> None:
     """Whatever the mix of causes: the number of attempts is bounded by the budgets."""
     world = World(fresh(allowed=allowed, restarts=restarts))
@@ -209,7 +215,7 @@ def test_nothing_restarts_for_ever_without_progress(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(NO_PROGRESS, min_size=40, max_size=40))
-def test_not_even_where_nobody_knows_of_any_progress(ends: list[End]) -> None:
+def test_not_even_where_nobody_knows_of_any_progress(ends: list[EndOfRun]) -> None:
     """Unknown is no progress either, in the long run."""
     world = World(fresh())
     for end in ends:
@@ -222,7 +228,7 @@ def test_not_even_where_nobody_knows_of_any_progress(ends: list[End]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ENDS, min_size=2, max_size=12), st.integers(1, 11))
 def test_a_new_supervisor_decides_as_the_old_one_would(
-    ends: list[End], when: int
+    ends: list[EndOfRun], when: int
 ) -> None:
     """All that a decision needs is in the history and the overrides."""
     worlds = [World(fresh()), World(fresh())]
@@ -247,7 +253,7 @@ def test_a_new_supervisor_decides_as_the_old_one_would(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ENDS, min_size=1, max_size=20))
-def test_the_last_good_snapshot_is_never_left_behind(ends: list[End]) -> None:
+def test_the_last_good_snapshot_is_never_left_behind(ends: list[EndOfRun]) -> None:
     """Only a lost loss goes back further than to the newest; and never for long.
 
     A rollback sets aside what lies behind the bad place, and only that: what is older

@@ -16,6 +16,7 @@ from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
     SnapshotPlan,
+    TierStatus,
 )
 from supervisor.core.memory.forecast import Resource
 from supervisor.core.metrics.catalog import METRICS, as_markdown
@@ -311,6 +312,14 @@ def test_unknown_is_not_zero() -> None:
     gauges = [metric for metric in METRICS if metric.kind is MetricKind.GAUGE]
     filled = {metric.family for metric in gauges if metric.points(EMPTY)}
     assert filled == {"trainwarden_run_state"}
+
+
+def test_a_counter_that_is_not_known_has_no_sample() -> None:
+    """From 0 it would climb anew, and be a spike in each rate."""
+    unread = TierStatus(snapshots=None, failures=None)
+    status = replace(EMPTY, tiers=dict.fromkeys(TIERS, unread))
+    for family in ("trainwarden_snapshots", "trainwarden_snapshot_failures"):
+        assert points(family, status) == []
 
 
 def test_phases_are_those_of_the_page() -> None:

@@ -75,7 +75,7 @@ def test_both_formats_say_the_same() -> None:
     assert text == openmetrics_
 
 
-class Everything(Collector):
+class AllFamilies(Collector):
     """All families at once: as the library itself would render a scrape."""
 
     def __init__(self, scene: MetricsSnapshot) -> None:
@@ -97,7 +97,7 @@ def test_encoded_as_the_library_does() -> None:
         MetricsSnapshot((DIGITS,), MACHINE),
     ]
     for scene in scenes:
-        whole = Everything(scene)
+        whole = AllFamilies(scene)
         assert encoders[False].encode(scene) == generate_latest(whole)
         accept, _ = choose_encoder("application/openmetrics-text")
         assert encoders[True].encode(scene) == accept(whole)

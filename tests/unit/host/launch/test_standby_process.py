@@ -58,7 +58,7 @@ PATIENCE = 120.0
 
 
 @dataclass
-class Pair:
+class SocketPair:
     """A cold attempt, and what stands by for the next."""
 
     directory: Path
@@ -129,10 +129,10 @@ class Pair:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SocketPair]:
     """With nothing left behind."""
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    made = Pair(tmp_path)
+    made = SocketPair(tmp_path)
     yield made
     for one in made.open:
         if one.shim.descriptor >= 0 and not one.ended():
@@ -167,7 +167,9 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
 """
 
 
-def test_a_script_finds_in_a_standby_what_it_finds_in_a_cold_start(pair: Pair) -> None:
+def test_a_script_finds_in_a_standby_what_it_finds_in_a_cold_start(
+    pair: SocketPair,
+) -> None:
     """Draws without seeds, variables, path, arguments, what is imported: all the same,
     and of the framework nothing before it asks."""
     text = SHOWS.replace("BEFORE", SETTINGS).replace("AFTER", "")
@@ -188,7 +190,9 @@ def test_a_script_finds_in_a_standby_what_it_finds_in_a_cold_start(pair: Pair) -
     assert not made.directory.exists()
 
 
-def test_another_environment_is_a_cold_start_in_the_same_process(pair: Pair) -> None:
+def test_another_environment_is_a_cold_start_in_the_same_process(
+    pair: SocketPair,
+) -> None:
     """Variables of a remedy that is decided after the standby was started."""
     text = SHOWS.replace("BEFORE", "").replace("AFTER", "")
     pair.cold(pair.spec(text))
@@ -200,7 +204,9 @@ def test_another_environment_is_a_cold_start_in_the_same_process(pair: Pair) -> 
     assert shown == pair.cold(other, 3)
 
 
-def test_a_script_that_imports_otherwise_this_time_begins_once_more(pair: Pair) -> None:
+def test_a_script_that_imports_otherwise_this_time_begins_once_more(
+    pair: SocketPair,
+) -> None:
     """What was imported ahead was imported under other circumstances."""
     before = "if os.path.exists('other'): os.environ['TF_NUM_INTEROP_THREADS'] = '5'"
     spec = pair.spec(SHOWS.replace("BEFORE", before).replace("AFTER", ""))
@@ -220,7 +226,7 @@ def test_a_script_that_imports_otherwise_this_time_begins_once_more(pair: Pair) 
     ],
 )
 def test_what_decides_an_import_is_as_the_script_has_it(
-    pair: Pair, before: str, because: str
+    pair: SocketPair, before: str, because: str
 ) -> None:
     """Where that cannot be had, the standby says so, and an attempt starts cold in it."""
     spec = pair.spec(SHOWS.replace("BEFORE", before).replace("AFTER", ""))
@@ -232,7 +238,9 @@ def test_what_decides_an_import_is_as_the_script_has_it(
     assert pair.hand_over(spec, made) == cold
 
 
-def test_a_package_that_was_changed_meanwhile_is_imported_anew(pair: Pair) -> None:
+def test_a_package_that_was_changed_meanwhile_is_imported_anew(
+    pair: SocketPair,
+) -> None:
     """An upgrade: what was imported ahead is of before."""
     installed = pair.directory / "target"
     for name in metadata.files("termcolor") or ():
@@ -251,7 +259,7 @@ def test_a_package_that_was_changed_meanwhile_is_imported_anew(pair: Pair) -> No
     assert f"{changed} was changed after it had been imported" in pair.notices(2)[0]
 
 
-def test_a_module_of_the_scripts_own_is_not_imported_ahead(pair: Pair) -> None:
+def test_a_module_of_the_scripts_own_is_not_imported_ahead(pair: SocketPair) -> None:
     """It may be another one by then, or be pinned to what it was."""
     (pair.directory / "astunparse.py").write_text("def unparse(_):\n    return ''\n")
     spec = pair.spec(SHOWS.replace("BEFORE", "").replace("AFTER", ""))
@@ -261,7 +269,7 @@ def test_a_module_of_the_scripts_own_is_not_imported_ahead(pair: Pair) -> None:
     assert "astunparse.py, which is no installed package's" in made.answer.because
 
 
-def test_a_script_without_tensorflow_has_none(pair: Pair) -> None:
+def test_a_script_without_tensorflow_has_none(pair: SocketPair) -> None:
     """NumPy alone is not worth a process."""
     spec = pair.spec("import numpy\nprint('SHOWN', numpy.ones(3).tolist())")
     pair.cold(spec)
@@ -270,7 +278,9 @@ def test_a_script_without_tensorflow_has_none(pair: Pair) -> None:
     assert made.answer.because == "the script imports no TensorFlow"
 
 
-def test_what_is_read_comes_with_the_directive(pair: Pair, tmp_path: Path) -> None:
+def test_what_is_read_comes_with_the_directive(
+    pair: SocketPair, tmp_path: Path
+) -> None:
     """Standard input is the attempt's from its beginning, and not before."""
     source = tmp_path / "typed"
     source.write_text("one two\n")
@@ -285,7 +295,7 @@ def test_what_is_read_comes_with_the_directive(pair: Pair, tmp_path: Path) -> No
     os.close(descriptor)
 
 
-def test_one_that_has_barely_begun_is_handed_over_too(pair: Pair) -> None:
+def test_one_that_has_barely_begun_is_handed_over_too(pair: SocketPair) -> None:
     """The attempt before ends just then: both messages are there before it listens."""
     spec = pair.spec(SHOWS.replace("BEFORE", "").replace("AFTER", ""))
     cold = pair.cold(spec)
@@ -299,7 +309,7 @@ def test_one_that_has_barely_begun_is_handed_over_too(pair: Pair) -> None:
     assert pair.notices(2) == []
 
 
-def test_it_ends_when_nobody_speaks_any_more_or_asks_it_to(pair: Pair) -> None:
+def test_it_ends_when_nobody_speaks_any_more_or_asks_it_to(pair: SocketPair) -> None:
     """The end of the socket, SIGTERM to the shim, and the loss of the shim."""
     spec = pair.spec("import keras\nprint('SHOWN 1')")
     pair.cold(spec)
@@ -321,7 +331,7 @@ def test_it_ends_when_nobody_speaks_any_more_or_asks_it_to(pair: Pair) -> None:
         assert not made.directory.exists()
 
 
-def test_one_that_still_imports_ends_at_once(pair: Pair) -> None:
+def test_one_that_still_imports_ends_at_once(pair: SocketPair) -> None:
     """Nobody waits for an import that is of no use."""
     spec = pair.spec("import keras\nprint('SHOWN 1')")
     pair.cold(spec)
@@ -340,7 +350,7 @@ def test_one_that_still_imports_ends_at_once(pair: Pair) -> None:
     assert time.monotonic() - before < 2.0
 
 
-def test_secrets_of_a_script_are_not_written_down(pair: Pair) -> None:
+def test_secrets_of_a_script_are_not_written_down(pair: SocketPair) -> None:
     """Nor does an import need them: the standby is of use all the same."""
     before = "os.environ['HF_TOKEN'] = 'hf_very_secret'; os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'"
     spec = pair.spec(SHOWS.replace("BEFORE", before).replace("AFTER", ""))
@@ -355,7 +365,7 @@ def test_secrets_of_a_script_are_not_written_down(pair: Pair) -> None:
     assert pair.notices(2) == []
 
 
-def test_a_package_that_asks_for_numpy_first_is_told(pair: Pair) -> None:
+def test_a_package_that_asks_for_numpy_first_is_told(pair: SocketPair) -> None:
     """Keras imports it, too: it would not ask again, and the attempt would start twice."""
     text = SHOWS.replace("BEFORE", "import h5py").replace("AFTER", "")
     spec = pair.spec(text)
@@ -366,7 +376,7 @@ def test_a_package_that_asks_for_numpy_first_is_told(pair: Pair) -> None:
 
 
 def test_one_that_is_left_alone_does_not_end_as_a_training_that_is_over(
-    pair: Pair,
+    pair: SocketPair,
 ) -> None:
     """It may have the name of an attempt by then: its exit code must not be 0."""
     spec = pair.spec(SHOWS.replace("BEFORE", "").replace("AFTER", ""))

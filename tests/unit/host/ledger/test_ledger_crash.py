@@ -60,7 +60,7 @@ for number in range(1, int(sys.argv[2]) + 1):
 
 
 @dataclass(frozen=True)
-class Call:
+class KilledCall:
     """One call that changed a file."""
 
     kind: str
@@ -69,19 +69,21 @@ class Call:
     data: bytes
 
 
-def calls_of(log: Path) -> Iterator[Call]:
+def calls_of(log: Path) -> Iterator[KilledCall]:
     """What the preloaded library wrote down."""
     content, at = log.read_bytes(), 0
     while at < len(content):
         kind, length, offset, size = HEAD.unpack_from(content, at)
         at += HEAD.size
         path, at = content[at : at + length].decode(), at + length
-        yield Call(kind.decode(), Path(path).name, offset, content[at : at + size])
+        yield KilledCall(
+            kind.decode(), Path(path).name, offset, content[at : at + size]
+        )
         at += size
 
 
 @pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
+def calls(tmp_path_factory: pytest.TempPathFactory) -> list[KilledCall]:
     """Every call of a process that wrote incidents down."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None and os.environ.get("CI"):
@@ -112,7 +114,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
     return found
 
 
-def apply(files: dict[str, bytearray], call: Call) -> None:
+def apply(files: dict[str, bytearray], call: KilledCall) -> None:
     """Do to ``files`` what ``call`` did."""
     if call.kind == "U":
         files.pop(call.name, None)
@@ -127,7 +129,7 @@ def apply(files: dict[str, bytearray], call: Call) -> None:
 
 
 def after(
-    calls: list[Call], count: int, draw: random.Random | None
+    calls: list[KilledCall], count: int, draw: random.Random | None
 ) -> dict[str, bytes]:
     """The files after ``count`` calls; with ``draw`` power is lost there as well: of
     the writes that no sync followed some are on disk, in part, and some are not."""
@@ -141,7 +143,7 @@ def after(
             apply(files, call)
         elif draw and call.kind == "W" and draw.random() < 0.5:
             torn = call.data[: draw.randrange(len(call.data) + 1)]
-            apply(files, Call("W", call.name, call.offset, torn))
+            apply(files, KilledCall("W", call.name, call.offset, torn))
     return {name: bytes(content) for name, content in files.items()}
 
 
@@ -166,13 +168,13 @@ def check(where: Path, files: dict[str, bytes], *, acknowledged: int) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def acknowledged_in(calls: list[Call]) -> int:
+def acknowledged_in(calls: list[KilledCall]) -> int:
     """How many incidents the process believed to be written down."""
     return sum(call.name == "ledger-marks" for call in calls)
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
-def test_cut_anywhere(calls: list[Call], tmp_path: Path, *, power: bool) -> None:
+def test_cut_anywhere(calls: list[KilledCall], tmp_path: Path, *, power: bool) -> None:
     """At every place of the log that was drawn: nothing lost, doubled or corrupt."""
     draw = random.Random(20)  # noqa: S311  # places, not secrets
     places = sorted(draw.sample(range(len(calls) + 1), min(CUTS, len(calls) + 1)))
@@ -183,7 +185,7 @@ def test_cut_anywhere(calls: list[Call], tmp_path: Path, *, power: bool) -> None
 
 
 def test_a_ledger_without_syncs_would_be_caught(
-    calls: list[Call], tmp_path: Path
+    calls: list[KilledCall], tmp_path: Path
 ) -> None:
     """The tests above can fail: without syncs some cut loses or breaks something."""
     deaf = [call for call in calls if call.kind != "S"]
@@ -192,7 +194,7 @@ def test_a_ledger_without_syncs_would_be_caught(
         _cut_often(deaf, tmp_path / "disk", draw)
 
 
-def _cut_often(calls: list[Call], where: Path, draw: random.Random) -> None:
+def _cut_often(calls: list[KilledCall], where: Path, draw: random.Random) -> None:
     for count in range(40, len(calls), 5):
         files = after(calls, count, draw)
         files.pop("ledger-marks", None)

@@ -67,7 +67,7 @@ sys.stdin.read()
 
 
 @dataclass(frozen=True)
-class Family:
+class ForkedFamily:
     """A process, a child of one of its threads, and a child of that."""
 
     process: subprocess.Popen[str]
@@ -89,7 +89,7 @@ class Family:
 
 
 @pytest.fixture
-def family() -> Iterator[Family]:
+def family() -> Iterator[ForkedFamily]:
     """Ended with the test."""
     process = subprocess.Popen(
         [sys.executable, "-c", FAMILY],
@@ -99,7 +99,7 @@ def family() -> Iterator[Family]:
     )
     assert process.stdout is not None
     child, grandchild = map(int, process.stdout.readline().split())
-    yield Family(process, child, grandchild)
+    yield ForkedFamily(process, child, grandchild)
     os.kill(grandchild, 9)
     process.kill()
     process.communicate()
@@ -112,7 +112,7 @@ def ticks(pid: int) -> int:
     return seen.started_ticks
 
 
-def test_a_family(family: Family) -> None:
+def test_a_family(family: ForkedFamily) -> None:
     """All that came of a process, whichever thread started it."""
     found = ProcessTree().families({family.pid: None}, now=0.0)
     assert set(found) == {family.pid, family.child, family.grandchild}
@@ -120,7 +120,7 @@ def test_a_family(family: Family) -> None:
     assert found[family.child].started_ticks == ticks(family.child)
 
 
-def test_what_is_new_is_seen_a_moment_later(family: Family) -> None:
+def test_what_is_new_is_seen_a_moment_later(family: ForkedFamily) -> None:
     """Who is there is asked once for all that ask at the same time."""
     population = ProcessTree()
     alone = {os.getpid(): None}
@@ -135,7 +135,7 @@ def test_what_is_new_is_seen_a_moment_later(family: Family) -> None:
 
 
 def test_a_moment_in_which_nobody_can_be_counted(
-    family: Family, monkeypatch: pytest.MonkeyPatch
+    family: ForkedFamily, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As at the limit of open files: who was known is known, and it passes by."""
 
@@ -154,7 +154,7 @@ def test_a_moment_in_which_nobody_can_be_counted(
         ).keys()
 
 
-def test_whose_parent_ended(family: Family) -> None:
+def test_whose_parent_ended(family: ForkedFamily) -> None:
     """It is somebody else's child, and must be asked for."""
     population = ProcessTree()
     population.families({}, now=0.0)
@@ -166,7 +166,7 @@ def test_whose_parent_ended(family: Family) -> None:
     assert set(population.families(roots, now=9.0)) == {family.pid, family.grandchild}
 
 
-def test_whose_parent_ended_is_found_with_its_next(family: Family) -> None:
+def test_whose_parent_ended_is_found_with_its_next(family: ForkedFamily) -> None:
     """Who was known as a child of one that ended is asked again."""
     population = ProcessTree()
     population.families({}, now=0.0)
@@ -207,7 +207,7 @@ def test_an_orphan_of_a_zombie_stays_in_the_family() -> None:
             shim.stdin.close()
 
 
-def test_what_is_known_is_asked_again(family: Family) -> None:
+def test_what_is_known_is_asked_again(family: ForkedFamily) -> None:
     """A pid may be another process since: one part at each count, all after a while."""
     for seconds, counts in ((FRESH_SECONDS, PARTS), (STALE_SECONDS, 1)):
         population = ProcessTree(
@@ -220,7 +220,7 @@ def test_what_is_known_is_asked_again(family: Family) -> None:
         assert set([population.families(roots, now=now) for now in times][-1]) == whole
 
 
-def test_pids_come_back(family: Family) -> None:
+def test_pids_come_back(family: ForkedFamily) -> None:
     """One that is another process now is nobody's: neither a root that started at
     another time nor a child that says that it is another's."""
     population = ProcessTree()

@@ -178,7 +178,7 @@ def test_a_seal_of_another_job_or_name_is_none(tier: Tier) -> None:
     assert RemoteJob(tier.job.store, "other").seal(name) is None
 
 
-class Failing:
+class FailingStore:
     """A store whose n-th put fails."""
 
     def __init__(self, store: RemoteStore, at: int) -> None:
@@ -216,7 +216,7 @@ def test_a_failure_at_any_place_leaves_the_one_before(tmp_path: Path, at: int) -
     second = write_snapshot(tier.here, step=2, serial=2, size=8000)
     tier.send(first)
     whole = tier.job
-    tier.job = RemoteJob(Failing(whole.store, at), "train")
+    tier.job = RemoteJob(FailingStore(whole.store, at), "train")
     failed = False
     try:
         tier.send(second)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.jobs.remote.remote_tier import Claim
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.remote.remote_job import RemoteJob
 from supervisor.host.remote.remote_store import open_store
 from supervisor.host.remote.snapshot_uploader import UploadRequest, news_in
@@ -105,6 +106,7 @@ def test_a_higher_claim_ends_it(run: RunPaths, address: str) -> None:
     told = progress_of(run)
     assert told is not None
     assert told.taken_by == "second"
+    assert told.boot_id == boot_id()
     assert job_at(address).standing().parts == {}
 
 

@@ -20,7 +20,7 @@ class _Echo(socketserver.StreamRequestHandler):
         self.wfile.write(self.rfile.readline())
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class _ThreadedServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
 
@@ -41,7 +41,7 @@ def switches(thread: threading.Thread) -> str:
 
 def test_it_answers_and_ends(tmp_path: Path) -> None:
     """Whoever comes is answered; nobody is after close, and its thread has ended."""
-    attending = ServerThread(_Server(str(tmp_path / "s"), _Echo), name=NAME)
+    attending = ServerThread(_ThreadedServer(str(tmp_path / "s"), _Echo), name=NAME)
     assert [answered(tmp_path / "s") for _ in range(3)] == [b"word\n"] * 3
     attending.close()
     with pytest.raises(ConnectionRefusedError):
@@ -51,7 +51,7 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
 
 def test_it_sleeps_while_nobody_comes(tmp_path: Path) -> None:
     """It does not wake up by itself: in one of ten seconds it has not."""
-    attending = ServerThread(_Server(str(tmp_path / "s"), _Echo), name=NAME)
+    attending = ServerThread(_ThreadedServer(str(tmp_path / "s"), _Echo), name=NAME)
     answered(tmp_path / "s")
     (thread,) = [one for one in threading.enumerate() if one.name == NAME]
     slept = False

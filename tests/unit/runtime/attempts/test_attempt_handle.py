@@ -9,12 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.jobs.spec import build_spec
-from supervisor.core.lifecycle.events import Event, HealthSampled, StepFailed, WentOn
+from supervisor.core.lifecycle.events import (
+    Event,
+    Exited,
+    HealthSampled,
+    StepFailed,
+    WentOn,
+)
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.child_process import Process
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
@@ -35,6 +42,7 @@ from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records.end_records import Shimmed
 from tests.support.holding import holding
 from tests.support.lives import fresh
+from tests.support.long_stories import long_story
 
 
 def attempt_in(paths: AttemptPaths) -> DirectAttempt:
@@ -63,6 +71,7 @@ def following_of(paths: RunPaths, ledger: Ledger) -> AttemptMonitor:
         row=row,
         spec=build_spec(row.spec),
         paths=paths,
+        archive=RunArchive(ledger),
         launcher=DirectLauncher(),
         clock=Clock(),
         post=lambda _event: None,
@@ -175,6 +184,56 @@ def test_an_attempt_that_is_taken_over_is_no_earlier_one(
     ledger.close()
     assert following.earlier.page is not None
     assert following.earlier.page.step_counts[0] == (1 if lives else 3)
+
+
+def test_counters_of_a_long_attempt_never_climb_anew(tmp_path: Path) -> None:
+    """A supervisor that takes it over tells none of them until it has read all that the
+    attempt told the earlier one, without a wait between two looks."""
+    paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    following = following_of(paths, ledger)
+    files = paths.attempt(1)
+    files.root.mkdir(parents=True)
+    count = long_story(files.events)
+    following.start(attempt_in(files), taken_over=True)
+    run = replace(fresh(), attempt=1)
+    following.begin(run)
+    assert following.handle is not None
+    told: list[int | None] = []
+    for _ in range(4):
+        status = following.status(run, NOBODY_ASKS, incidents={})
+        told.append(status.tiers["memory"].snapshots)
+        following.handle.started = True
+        following.look(run, NOBODY_ASKS)
+        assert following.behind is (len(told) < 3)
+        assert (following.due_after(5.0) == 5.0) is following.behind
+    assert told == [None, None, None, count]
+    following.handle.attempt.close()
+    ledger.close()
+
+
+def test_an_attempt_that_ends_before_all_is_read(tmp_path: Path) -> None:
+    """Its end is taken in after all that it told: the last of that says how it ended."""
+    paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    following = following_of(paths, ledger)
+    posted: list[Event] = []
+    following.post = posted.append
+    files = paths.attempt(1)
+    files.root.mkdir(parents=True)
+    count = long_story(files.events)
+    with holding(1) as shim:
+        attempt = DirectAttempt(paths=files, shim=Process.of(shim.pid))
+    following.start(attempt, taken_over=True)
+    assert following.handle is not None
+    following.handle.started = True
+    for _ in range(100):
+        following.look(replace(fresh(), attempt=1), NOBODY_ASKS)
+        if any(isinstance(one, Exited) for one in posted):
+            break
+    (exited,) = (one for one in posted if isinstance(one, Exited))
+    assert exited.evidence.script_exit_code == 0
+    assert following.earlier.tiers.snapshots == {"memory": count}
+    assert RunArchive(ledger).snapshots(1)[1] == following.earlier.tiers
+    ledger.close()
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -37,7 +37,7 @@ class HandClock(Clock):
 
 
 @dataclass
-class Watched:
+class WatchedStandby:
     """A standby, and all that was said of it."""
 
     directory: Path
@@ -89,7 +89,7 @@ class Watched:
 
 def test_who_did_not_ask_has_none(tmp_path: Path) -> None:
     """It is off by default, and nothing is said of it."""
-    one = Watched(tmp_path, wanted=False)
+    one = WatchedStandby(tmp_path, wanted=False)
     assert spec_of(tmp_path / "train.py").restart.standby is False
     one.look()
     one.look(seconds=QUIET_SECONDS)
@@ -100,14 +100,14 @@ def test_who_did_not_ask_has_none(tmp_path: Path) -> None:
 
 def test_where_none_can_be_that_is_said(tmp_path: Path) -> None:
     """Attempts that outlive their supervisor start cold."""
-    one = Watched(tmp_path, detached=True)
+    one = WatchedStandby(tmp_path, detached=True)
     one.look()
     assert (one.said, one.standby.wanted) == ([NOT_HERE], False)
 
 
 def test_none_is_started_where_memory_is_short(tmp_path: Path) -> None:
     """It is said once for an attempt, and stands in the status."""
-    one = Watched(tmp_path, size_bytes=1 << 60)
+    one = WatchedStandby(tmp_path, size_bytes=1 << 60)
     for _ in range(3):
         one.look(seconds=QUIET_SECONDS)
     (said,) = one.said
@@ -122,7 +122,7 @@ def test_it_is_spared_while_it_waits_and_ends_with_the_run(
     tmp_path: Path, *, ends: bool
 ) -> None:
     """Whoever looks for what is left of attempts passes it over, and no longer."""
-    one = Watched(tmp_path)
+    one = WatchedStandby(tmp_path)
     one.look()
     one.look(seconds=QUIET_SECONDS)
     assert one.said == [

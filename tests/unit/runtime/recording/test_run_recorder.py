@@ -17,7 +17,7 @@ from tests.support.long_life import WoundClock
 
 
 @dataclass
-class Written:
+class RecordedHistory:
     """A run whose history changes, and what the ledger says of it."""
 
     ledger: Ledger
@@ -57,7 +57,7 @@ def _with(run: RunState, attempt: AttemptHistory) -> RunState:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Iterator[Written]:
+def written(tmp_path: Path) -> Iterator[RecordedHistory]:
     """A run of which the first snapshot is written down."""
     with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
         row = ledger.begin_run(
@@ -69,10 +69,10 @@ def written(tmp_path: Path) -> Iterator[Written]:
             spec={"script": "train.py"},
             now=1.0,
         )
-        yield Written(ledger, row)
+        yield RecordedHistory(ledger, row)
 
 
-def test_newer_snapshots_are_written_down_seldom(written: Written) -> None:
+def test_newer_snapshots_are_written_down_seldom(written: RecordedHistory) -> None:
     """Many snapshots make one entry: the newest, some minutes after the first of them."""
     for step in (20, 30, 40):
         written.becomes(snapshot_step=step)
@@ -84,7 +84,7 @@ def test_newer_snapshots_are_written_down_seldom(written: Written) -> None:
     assert written.known.snapshot_step == 40
 
 
-def test_what_else_is_known_is_written_down_at_once(written: Written) -> None:
+def test_what_else_is_known_is_written_down_at_once(written: RecordedHistory) -> None:
     """And with it the snapshot that was waiting; it does not come back later."""
     written.becomes(snapshot_step=20)
     written.becomes(batch=64)

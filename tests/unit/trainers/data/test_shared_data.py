@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.certify.certify import Trial
+from tests.certify.certify import CertifyTrial
 from tests.certify.places import Death
 from tests.certify.table import TABLE
 from tests.support.zygote import Zygote
@@ -131,9 +131,9 @@ def test_killed_in_the_second_fit_on_an_endless_pipeline(
     """The first is given back, and the second goes on with the samples it had; told is
     that this was not promised."""
     row = next(row for row in TABLE if row.name == "tf_repeat_twice")
-    whole = Trial(zygote, row, tmp_path / "whole")
+    whole = CertifyTrial(zygote, row, tmp_path / "whole")
     assert whole.run(plain=True) == 0, whole.output()
-    torn = Trial(zygote, row, tmp_path / "torn")
+    torn = CertifyTrial(zygote, row, tmp_path / "torn")
     assert torn.run(death=Death(where="step:1:1:2", how="KILL")) == -signal.SIGKILL
     assert torn.run() == 0, torn.output()
     assert torn.result() == whole.result()

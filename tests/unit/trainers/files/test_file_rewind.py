@@ -48,7 +48,7 @@ exec(sys.argv[2])
 
 
 @dataclass
-class Run:
+class RewoundRun:
     """A run's attempts, in a directory."""
 
     directory: Path
@@ -87,15 +87,15 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> RewoundRun:
     """A run whose files are put back."""
-    return Run(tmp_path)
+    return RewoundRun(tmp_path)
 
 
 FIRST = "fit(); add('1\\n'); snapshot(); add('2\\n')"
 
 
-def test_what_came_after_the_snapshot_is_cut_off_and_kept(run: Run) -> None:
+def test_what_came_after_the_snapshot_is_cut_off_and_kept(run: RewoundRun) -> None:
     """What the restarted script wrote on its way there as well; and that is told."""
     (run.work / "log.txt").write_text("of another run\n")
     run(f"add('begun\\n'); {FIRST}")
@@ -107,7 +107,7 @@ def test_what_came_after_the_snapshot_is_cut_off_and_kept(run: Run) -> None:
     assert "put back to where the run goes on from: log.txt" in run.told
 
 
-def test_an_attempt_that_comes_to_no_state_touches_nothing(run: Run) -> None:
+def test_an_attempt_that_comes_to_no_state_touches_nothing(run: RewoundRun) -> None:
     """However often: what was cut off or not is the same at the end."""
     run(f"add('begun\\n'); {FIRST}")
     run("add('begun\\n')")
@@ -120,7 +120,7 @@ HELD = "log = open('log.txt', '{}'); log.write('begun\\n');"
 
 
 @pytest.mark.parametrize("mode", ["a", "w"])
-def test_a_file_that_is_open_all_the_time(run: Run, mode: str) -> None:
+def test_a_file_that_is_open_all_the_time(run: RewoundRun, mode: str) -> None:
     """What is in Python's buffer belongs to the snapshot; and one that begins anew with
     each start has again what it had, and goes on at its end."""
     held = HELD.format(mode)
@@ -132,7 +132,7 @@ def test_a_file_that_is_open_all_the_time(run: Run, mode: str) -> None:
     assert kept == ("begun\n1\n2\n" if mode == "w" else "2\nbegun\n")
 
 
-def test_a_copy_that_holds_nothing_more_is_removed(run: Run) -> None:
+def test_a_copy_that_holds_nothing_more_is_removed(run: RewoundRun) -> None:
     """The file was emptied by the script, and had nothing after the snapshot."""
     held = HELD.format("w")
     run(f"fit(); {held} snapshot()")
@@ -140,7 +140,7 @@ def test_a_copy_that_holds_nothing_more_is_removed(run: Run) -> None:
     assert run.files() == {"log.txt": "begun\n2\n"}
 
 
-def test_a_kill_after_the_script_emptied_its_file(run: Run) -> None:
+def test_a_kill_after_the_script_emptied_its_file(run: RewoundRun) -> None:
     """What it held lies beside it from before it was emptied, until it is back."""
     held = HELD.format("w")
     run(f"fit(); {held} snapshot(); log.write('2\\n'); log.flush(); die()")
@@ -154,7 +154,7 @@ def test_a_kill_after_the_script_emptied_its_file(run: Run) -> None:
     assert run.files()["log.txt"] == "begun\n2\n"
 
 
-def test_a_directory_that_the_script_clears_as_it_begins(run: Run) -> None:
+def test_a_directory_that_the_script_clears_as_it_begins(run: RewoundRun) -> None:
     """The log in it is what it was; what it held is kept outside of it."""
     clears = "shutil.rmtree('out', ignore_errors=True); os.mkdir('out');"
     one, two = "add('1\\n', 'out/log.txt');", "add('2\\n', 'out/log.txt')"
@@ -165,7 +165,7 @@ def test_a_directory_that_the_script_clears_as_it_begins(run: Run) -> None:
     assert kept.read_text() == "1\n2\n"
 
 
-def test_what_a_cleared_directory_held_at_the_snapshot(run: Run) -> None:
+def test_what_a_cleared_directory_held_at_the_snapshot(run: RewoundRun) -> None:
     """Results of calls that are not made again: small ones and large ones."""
     clears = "shutil.rmtree('out', ignore_errors=True); os.mkdir('out');"
     small = "add('[1]', 'out/fold-1.json', 'w');"
@@ -178,7 +178,7 @@ def test_what_a_cleared_directory_held_at_the_snapshot(run: Run) -> None:
     assert not (run.work / "out.cut-attempt-1").exists()
 
 
-def test_a_directory_of_the_users_is_never_removed(run: Run) -> None:
+def test_a_directory_of_the_users_is_never_removed(run: RewoundRun) -> None:
     """Though it is empty, once a copy in it is not needed."""
     passing = (
         "os.makedirs('out', exist_ok=True); add('1', 'out/x', 'w'); os.remove('out/x')"
@@ -190,7 +190,7 @@ def test_a_directory_of_the_users_is_never_removed(run: Run) -> None:
 
 
 @pytest.mark.parametrize("replaces", [True, False])
-def test_a_small_file_that_is_rewritten(run: Run, replaces: bool) -> None:  # noqa: FBT001
+def test_a_small_file_that_is_rewritten(run: RewoundRun, replaces: bool) -> None:  # noqa: FBT001
     """It is what it was at the snapshot; what it held is beside it."""
     new = "status.json.new" if replaces else "status.json"
     after = "os.replace('status.json.new', 'status.json');" if replaces else ""
@@ -200,7 +200,7 @@ def test_a_small_file_that_is_rewritten(run: Run, replaces: bool) -> None:  # no
     assert run.files() == {"status.json": "1", "status.json.cut-attempt-1": "22"}
 
 
-def test_a_small_file_that_differs_early(run: Run) -> None:
+def test_a_small_file_that_differs_early(run: RewoundRun) -> None:
     """All of it is compared, not its end alone."""
     write = "add('{}' + 'x' * 9000, 'status.json', 'w');"
     run(f"fit(); {write.format(1)} snapshot(); {write.format(2)}")
@@ -208,7 +208,7 @@ def test_a_small_file_that_differs_early(run: Run) -> None:
     assert run.files()["status.json"] == "1" + "x" * 9000
 
 
-def test_a_large_file_that_is_rewritten_is_named(run: Run) -> None:
+def test_a_large_file_that_is_rewritten_is_named(run: RewoundRun) -> None:
     """It is written again when the script comes to it."""
     run(
         "fit(); add('1' * 10**5, 'best', 'w'); snapshot(); add('2' * 10**5, 'best', 'w')"
@@ -218,7 +218,7 @@ def test_a_large_file_that_is_rewritten_is_named(run: Run) -> None:
     assert "left as they are until it writes them again: best" in run.told
 
 
-def test_a_file_that_was_begun_after_the_snapshot(run: Run) -> None:
+def test_a_file_that_was_begun_after_the_snapshot(run: RewoundRun) -> None:
     """It is begun again; one that was there before the run is left: others may have
     written to it as well, as to a table of all runs."""
     (run.work / "older.txt").write_text("old\n")
@@ -233,7 +233,7 @@ def test_a_file_that_was_begun_after_the_snapshot(run: Run) -> None:
     assert "older.txt (it was there before the run" in run.told
 
 
-def test_a_kill_before_the_first_snapshot(run: Run) -> None:
+def test_a_kill_before_the_first_snapshot(run: RewoundRun) -> None:
     """Training begins anew, and so do files; what was there before is left."""
     (run.work / "log.txt").write_text("old\n")
     run("fit(); add('1\\n'); add('1\\n', 'new.txt'); die()")
@@ -248,7 +248,7 @@ def test_a_kill_before_the_first_snapshot(run: Run) -> None:
 
 @pytest.mark.parametrize("first", ["", "snapshot();"])
 def test_a_table_whose_head_is_written_where_it_is_missing(
-    run: Run, first: str
+    run: RewoundRun, first: str
 ) -> None:
     """It was begun after the snapshot, or there was none yet: it is begun again."""
     head = "os.path.exists('t.csv') or add('head\\n', 't.csv', 'w');"
@@ -258,7 +258,7 @@ def test_a_table_whose_head_is_written_where_it_is_missing(
     assert run.files()["t.csv"] == "head\n1\n"
 
 
-def test_a_script_that_trains_with_nobodys_help(run: Run) -> None:
+def test_a_script_that_trains_with_nobodys_help(run: RewoundRun) -> None:
     """It may go on from what it has written itself: that is its own."""
     run("add('1\\n'); die()")
     run("add('2\\n')")
@@ -287,7 +287,9 @@ OTHERS = "subprocess.run(['sh', '-c', 'echo other >> log.txt'], check=True);"
         "it is open",
     ],
 )
-def test_a_file_that_others_write_to_is_left_to_them(run: Run, code: str) -> None:
+def test_a_file_that_others_write_to_is_left_to_them(
+    run: RewoundRun, code: str
+) -> None:
     """A line of another process, whenever it came, is never cut off; that is told."""
     run(code)
     before = run.files()
@@ -297,7 +299,7 @@ def test_a_file_that_others_write_to_is_left_to_them(run: Run, code: str) -> Non
     assert "something else writes to it too" in run.told
 
 
-def test_a_file_that_was_written_after_the_attempt_had_ended(run: Run) -> None:
+def test_a_file_that_was_written_after_the_attempt_had_ended(run: RewoundRun) -> None:
     """By a person, or by a plain run of the script: it stays."""
     run(FIRST)
     root = run.attempts.directory / "attempt-1"
@@ -309,7 +311,7 @@ def test_a_file_that_was_written_after_the_attempt_had_ended(run: Run) -> None:
     assert "something else writes to it too" in run.told
 
 
-def test_a_file_that_another_process_has_open(run: Run) -> None:
+def test_a_file_that_another_process_has_open(run: RewoundRun) -> None:
     """Found right before it would be cut."""
     run(FIRST)
     with (run.work / "log.txt").open("a"):
@@ -327,7 +329,7 @@ def test_a_file_that_another_process_has_open(run: Run) -> None:
     ],
 )
 def test_a_file_that_is_not_what_it_was(
-    run: Run, content: str | None, because: str
+    run: RewoundRun, content: str | None, because: str
 ) -> None:
     """Somebody edited, shortened or removed it."""
     run(FIRST)
@@ -338,7 +340,7 @@ def test_a_file_that_is_not_what_it_was(
     assert because in run.told
 
 
-def test_a_file_with_a_second_name(run: Run) -> None:
+def test_a_file_with_a_second_name(run: RewoundRun) -> None:
     """Which may be a backup."""
     run(FIRST)
     (run.work / "backup").hardlink_to(run.work / "log.txt")
@@ -347,7 +349,7 @@ def test_a_file_with_a_second_name(run: Run) -> None:
     assert "second name" in run.told
 
 
-def test_a_link_that_leads_out(run: Run) -> None:
+def test_a_link_that_leads_out(run: RewoundRun) -> None:
     """What it leads to is not in the directories that may be put back: named, once."""
     outside = run.directory.parent / f"{run.directory.name}-outside.txt"
     (run.work / "log.txt").symlink_to(outside)
@@ -367,7 +369,7 @@ def test_a_link_that_leads_out(run: Run) -> None:
         ),
     ],
 )
-def test_what_cannot_be_cut_is_left(run: Run, writes: str, because: str) -> None:
+def test_what_cannot_be_cut_is_left(run: RewoundRun, writes: str, because: str) -> None:
     """And told: what is changed in the middle, and an open stream of compressed data."""
     (run.work / "data").write_text("12345")
     run(f"fit(); {writes} f.flush(); snapshot(); f.write('y' * 9); f.close()")
@@ -382,7 +384,7 @@ NAMED = "a restart does not put back"
 
 def test_what_is_never_put_back_is_named_once_a_run(tmp_path: Path) -> None:
     """Databases, and files that lie elsewhere: right at the first snapshot."""
-    run = Run(tmp_path, rewind=("results",))
+    run = RewoundRun(tmp_path, rewind=("results",))
     (run.work / "results").mkdir()
     code = "sqlite3.connect('results/runs.db').close(); fit();"
     run(f"{code} add('1\\n', 'results/log.txt'); snapshot(); snapshot()")
@@ -393,7 +395,7 @@ def test_what_is_never_put_back_is_named_once_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".hidden/log.txt", "log.txt.lock", ".log"])
-def test_hidden_files_and_locks_are_not_ours(run: Run, name: str) -> None:
+def test_hidden_files_and_locks_are_not_ours(run: RewoundRun, name: str) -> None:
     """Caches of programs, mostly."""
     (run.work / ".hidden").mkdir()
     run(f"fit(); add('1', {name!r}); snapshot(); add('2', {name!r})")
@@ -404,7 +406,7 @@ def test_hidden_files_and_locks_are_not_ours(run: Run, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["wandb/run-1/logs/debug.log", "mlruns/0/1/metrics/loss"]
 )
-def test_what_trackers_keep_is_theirs(run: Run, name: str) -> None:
+def test_what_trackers_keep_is_theirs(run: RewoundRun, name: str) -> None:
     """Their runs go on; a piece that was cut off would be one more metric."""
     (run.work / name).parent.mkdir(parents=True)
     run(f"fit(); add('one ', '{name}'); snapshot(); add('two ', '{name}'); die()")
@@ -415,14 +417,14 @@ def test_what_trackers_keep_is_theirs(run: Run, name: str) -> None:
 
 def test_turned_off(tmp_path: Path) -> None:
     """Nothing is noticed, and nothing touched."""
-    run = Run(tmp_path, rewind=())
+    run = RewoundRun(tmp_path, rewind=())
     run(FIRST)
     run("give_back()")
     assert run.files() == {"log.txt": "1\n2\n"}
     assert not list(run.attempts.directory.rglob("files.jsonl"))
 
 
-def test_a_snapshot_of_an_older_version(run: Run) -> None:
+def test_a_snapshot_of_an_older_version(run: RewoundRun) -> None:
     """It knows of no files: they are left."""
     run(FIRST)
     (kept,) = run.attempts.snapshots.iterdir()
@@ -431,7 +433,7 @@ def test_a_snapshot_of_an_older_version(run: Run) -> None:
     assert run.files() == {"log.txt": "1\n2\n"}
 
 
-def test_training_that_goes_on_from_no_snapshot(run: Run) -> None:
+def test_training_that_goes_on_from_no_snapshot(run: RewoundRun) -> None:
     """Although there is one: what is doubled then is told."""
     run(FIRST)
     run("fit(); add('1\\n'); snapshot(); give_back()")
@@ -439,7 +441,7 @@ def test_training_that_goes_on_from_no_snapshot(run: Run) -> None:
     assert "training did not go on from a snapshot" in run.told
 
 
-def test_many_files(run: Run) -> None:
+def test_many_files(run: RewoundRun) -> None:
     """So many are not all put back, and that is told; logs come first."""
     many = "for i in range(400): add('1', f'sample-{i}.txt', 'w')"
     run(f"fit(); exec({many!r}); add('1\\n'); snapshot(); add('2\\n')")
@@ -448,7 +450,7 @@ def test_many_files(run: Run) -> None:
     assert run.files()["log.txt"] == "1\n"
 
 
-def test_the_record_in_a_snapshot_is_json(run: Run) -> None:
+def test_the_record_in_a_snapshot_is_json(run: RewoundRun) -> None:
     """Sizes, hashes, and small files as they were: by path."""
     run(f"add('{{}}', 'status.json', 'w'); {FIRST}")
     (kept,) = run.attempts.snapshots.iterdir()
@@ -473,7 +475,7 @@ def test_a_kill_at_any_place_while_files_are_put_back(tmp_path: Path) -> None:
     code, calls = -9, 0
     while code == -9:
         (tmp_path / str(calls)).mkdir()
-        run = Run(tmp_path / str(calls))
+        run = RewoundRun(tmp_path / str(calls))
         first = (
             "fit(); fresh.write('1\\n'); add('1\\n'); add('one', 'status.json', 'w')"
         )

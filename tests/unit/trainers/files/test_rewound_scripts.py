@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 
@@ -167,7 +167,7 @@ def attempts_in(directory: Path, zygote: Zygote, **options: object) -> Attempts:
     return Attempts(directory, chosen, zygote=zygote)
 
 
-def notices(outcome: Outcome) -> str:
+def notices(outcome: AttemptOutcome) -> str:
     """What the person was told."""
     return "\n".join(notice["sentence"] for notice in outcome.of(RecordKind.NOTICE))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.snapshots.manifest import TENSORS
-from tests.certify.certify import Trial
+from tests.certify.certify import CertifyTrial
 from tests.certify.places import Death
 from tests.certify.table import TABLE
 from tests.support.zygote import Zygote
@@ -36,16 +36,16 @@ def test_interruptions_of_keras_own_tests(tmp_path: Path, zygote: Zygote) -> Non
     """Whenever it is interrupted, by epoch or by step: the next run goes on, and ends
     with the same weights, optimizer and History."""
     row = next(row for row in TABLE if row.name == "arrays_seeded")
-    whole = Trial(zygote, row, tmp_path / "whole")
+    whole = CertifyTrial(zygote, row, tmp_path / "whole")
     assert whole.run(plain=True) == 0
     for index, (every, place) in enumerate(SCENARIOS):
         directory = tmp_path / f"scenario-{index}"
-        torn = Trial(zygote, replace(row, every=every), directory)
+        torn = CertifyTrial(zygote, replace(row, every=every), directory)
         assert torn.run(death=Death(where=place, how="RAISE")) == 1
         assert torn.run() == 0, torn.output()
         assert torn.result() == whole.result(), (place, every)
     # The newest is spoilt: the one before it is used.
-    torn = Trial(zygote, replace(row, every=STEPS), tmp_path / "spoilt")
+    torn = CertifyTrial(zygote, replace(row, every=STEPS), tmp_path / "spoilt")
     assert torn.run(death=Death(where="epoch_end:0:2", how="RAISE")) == 1
     *_, newest = sorted(torn.attempts.snapshots.glob("0*"))
     (newest / TENSORS).write_bytes(b"0")

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.snapshots.proof import Proof
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.zygote import Zygote
 from trainers.fit.compute_settings import (
     EAGER,
@@ -79,14 +79,16 @@ def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
     return Attempts(tmp_path, {"snapshot_every_steps": 2}, zygote=zygote)
 
 
-def run(attempts: Attempts, text: str, *, fate: str = "", **asked: Any) -> Outcome:
+def run(
+    attempts: Attempts, text: str, *, fate: str = "", **asked: Any
+) -> AttemptOutcome:
     """The next attempt of a script."""
     environment = {fate: "1"} if fate else {}
     script = attempts.script(HEAD + text)
     return attempts.run(script, environment=environment, **asked)
 
 
-def notices(outcome: Outcome) -> list[str]:
+def notices(outcome: AttemptOutcome) -> list[str]:
     """What the person was told."""
     return [one["sentence"] for one in outcome.of(RecordKind.NOTICE)]
 

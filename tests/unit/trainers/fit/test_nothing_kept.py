@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome, read_result
+from tests.support.attempts import AttemptOutcome, Attempts, read_result
 from tests.support.zygote import Zygote
 
 SCRIPT = """
@@ -246,7 +246,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Alone:
     return run
 
 
-def check(attempts: Attempts, outcome: Outcome, alone: tuple[Left, int]) -> None:
+def check(attempts: Attempts, outcome: AttemptOutcome, alone: tuple[Left, int]) -> None:
     """That nothing is alive because of us.
 
     No iterator either: the threads of each are waited for, one after another, while the

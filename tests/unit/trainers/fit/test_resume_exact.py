@@ -13,7 +13,7 @@ import pytest
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.snapshots.manifest import TENSORS
-from tests.support.attempts import Attempts, Outcome, read_result
+from tests.support.attempts import AttemptOutcome, Attempts, read_result
 from tests.support.zygote import Zygote
 
 COMMON = '''
@@ -215,12 +215,14 @@ def undisturbed(zygote: Zygote, directory: Path, text: str, *, plain: bool) -> o
     return read_result(directory / "result.json")
 
 
-def dying(attempts: Attempts, script: Path, where: str, how: str = "KILL") -> Outcome:
+def dying(
+    attempts: Attempts, script: Path, where: str, how: str = "KILL"
+) -> AttemptOutcome:
     """An attempt that dies at ``where``."""
     return attempts.run(script, environment={"DIE": where, "HOW": how})
 
 
-def restored(outcome: Outcome) -> list[tuple[int, int]]:
+def restored(outcome: AttemptOutcome) -> list[tuple[int, int]]:
     """Fit and step of each state that was restored."""
     return [(r["fit"], r["step"]) for r in outcome.of(RecordKind.RESTORED)]
 

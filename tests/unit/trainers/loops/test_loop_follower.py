@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import EXIT_DRAINED
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 
@@ -64,7 +64,7 @@ def script(attempts: Attempts, more: str = "pass", loop: str = LOOP) -> Path:
     return attempts.script(HEAD + loop.replace("MORE", more) + END)
 
 
-def run(attempts: Attempts, path: Path, die: str = "", **more: Any) -> Outcome:
+def run(attempts: Attempts, path: Path, die: str = "", **more: Any) -> AttemptOutcome:
     """The next attempt, killed at step ``die``, or drained (``9t``)."""
     environment = {"DIE": die} if die else {}
     return attempts.run(path, environment=environment, **more)
@@ -75,7 +75,7 @@ def result(attempts: Attempts) -> str:
     return (attempts.directory / "result").read_text()
 
 
-def told(outcome: Outcome) -> list[tuple[bool, str]]:
+def told(outcome: AttemptOutcome) -> list[tuple[bool, str]]:
     """What was promised."""
     return [(one["bits"], one["sentence"]) for one in outcome.of(RecordKind.PROMISE)]
 

@@ -29,7 +29,7 @@ VALUES = st.recursive(
 )
 
 
-class Pair(NamedTuple):
+class PackedPair(NamedTuple):
     """A tuple whose class is lost in JSON."""
 
     a: int
@@ -80,7 +80,7 @@ def test_a_number_of_numpy_stays_one(kind: type[np.generic]) -> None:
     [
         tf.constant("text"),
         tf.ragged.constant([[1], [2, 3]]),
-        Pair(1, 2),
+        PackedPair(1, 2),
         np.array([object()]),
         {1.5: 2},
         {1},

@@ -14,7 +14,7 @@ from trainers.backends.tensorflow.allocator.peak_readings import PeakReading
 from trainers.microbatch import custom_step_sizing
 
 
-class Own(keras.Sequential):
+class OwnStep(keras.Sequential):
     """A step that somebody wrote."""
 
     def train_step(self, data: Any) -> Any:
@@ -24,9 +24,9 @@ class Own(keras.Sequential):
 
 
 @pytest.fixture
-def model() -> Own:
+def model() -> OwnStep:
     """With its weights made."""
-    made = Own([keras.Input((12,)), layers.Dense(1)])
+    made = OwnStep([keras.Input((12,)), layers.Dense(1)])
     made.compile("sgd", "mse")
     return made
 
@@ -39,12 +39,12 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peak_readings, "reset_peak", lambda: True)
 
 
-def fitting(model: Own, x: Any) -> int | None:
+def fitting(model: OwnStep, x: Any) -> int | None:
     """What would fit in place of 64 samples."""
     return custom_step_sizing.fitting(model, (x, Y[:64]), failed=64, limit_bytes=10**6)
 
 
-def test_a_size_is_told(model: Own) -> None:
+def test_a_size_is_told(model: OwnStep) -> None:
     """The largest that was tried, below the one that failed."""
     found = fitting(model, X[:64])
     assert found is not None
@@ -56,13 +56,13 @@ def test_a_size_is_told(model: Own) -> None:
     [np.float32(1.0), tf.sparse.from_dense(np.eye(64, dtype=np.float32))],
     ids=["scalar", "sparse"],
 )
-def test_a_batch_that_cannot_be_cut_is_no_crash(model: Own, odd: Any) -> None:
+def test_a_batch_that_cannot_be_cut_is_no_crash(model: OwnStep, odd: Any) -> None:
     """Nothing can be told of it, and the sentence goes without."""
     assert fitting(model, {"x": X[:64], "odd": odd}) is None
 
 
 def test_a_step_that_fails_ends_the_search(
-    model: Own, monkeypatch: pytest.MonkeyPatch
+    model: OwnStep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was measured before it holds."""
 

@@ -182,7 +182,7 @@ def test_an_added_sum_is_added_up() -> None:
     assert logs["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
-class Own(keras.Model):
+class OwnTrainStep(keras.Model):
     """Losses and metrics of the user's own making."""
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ def test_losses_and_metrics_of_the_users_own() -> None:
     """An overridden compute_loss and compute_metrics see the whole batch."""
 
     def build() -> Any:
-        model = Own()
+        model = OwnTrainStep()
         model.compile("adam")
         return model
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.oom import LIMIT
 from tests.support.zygote import Zygote
 
@@ -65,7 +65,7 @@ model.fit(x, y, batch_size=512, epochs=12, verbose=0)
 """
 
 
-def run(directory: Path, zygote: Zygote, text: str, **asked: Any) -> Outcome:
+def run(directory: Path, zygote: Zygote, text: str, **asked: Any) -> AttemptOutcome:
     """An attempt of this script that is asked for slices."""
     attempts = Attempts(directory, asked, zygote=zygote)
     return attempts.run(attempts.script(HEAD + text))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 
 MIXED = "mixed_bfloat16"
 SCRIPT = """
@@ -42,7 +42,7 @@ ENVIRONMENT = {
 }
 
 
-def run(directory: Path, **parts: str) -> Outcome:
+def run(directory: Path, **parts: str) -> AttemptOutcome:
     """The script with these parts, asked for everything."""
     attempts = Attempts(directory, ASKED)
     known = {"before": "", "after": "", "options": "", "rate": "0.1", **parts}
@@ -52,7 +52,7 @@ def run(directory: Path, **parts: str) -> Outcome:
     return outcome
 
 
-def applied(outcome: Outcome) -> dict[str, bool]:
+def applied(outcome: AttemptOutcome) -> dict[str, bool]:
     """By the last word on each: whether it is in force when the first step is made."""
     kinds = [record.kind for record in outcome.records]
     known = outcome.records[: kinds.index(RecordKind.FIRST_STEP)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 
 SCRIPT = """
 import os, resource, signal, sys, threading, time
@@ -81,7 +81,7 @@ model.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=[Stuck()])
 """
 
 
-def sentences(outcome: Outcome, kind: str) -> str:
+def sentences(outcome: AttemptOutcome, kind: str) -> str:
     """All sentences of one kind of records."""
     return "\n".join(fields["sentence"] for fields in outcome.of(kind))
 

@@ -18,13 +18,13 @@ from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.reasons import RefusalReason, SizeSource
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.version_environments import environment
 from tests.support.zygote import Zygote
 from trainers.process.environment import user_cache
 
 
-def reason_of(outcome: Outcome) -> RefusalReason:
+def reason_of(outcome: AttemptOutcome) -> RefusalReason:
     """Why it was refused; it ended before training, and said why to both."""
     assert outcome.code == EXIT_REFUSED, outcome.err
     (refused,) = outcome.of(RecordKind.REFUSED)
@@ -32,7 +32,7 @@ def reason_of(outcome: Outcome) -> RefusalReason:
     return RefusalReason(refused["reason"])
 
 
-def cause_of(outcome: Outcome) -> Cause:
+def cause_of(outcome: AttemptOutcome) -> Cause:
     """What the supervisor makes of its event file."""
     view = fold(AttemptView(), outcome.records)
     return diagnose(Evidence(exit=None, refused=view.refused)).cause
@@ -224,7 +224,7 @@ def test_a_size_names_where_it_comes_from(tmp_path: Path) -> None:
     assert len(climbed) > 1
 
 
-def sources(outcome: Outcome) -> list[SizeSource]:
+def sources(outcome: AttemptOutcome) -> list[SizeSource]:
     """Of the sizes that it used, in order."""
     assert outcome.code == 0, outcome.err
     return [SizeSource(one["source"]) for one in outcome.of(RecordKind.MICROBATCH)]

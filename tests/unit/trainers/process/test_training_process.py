@@ -10,7 +10,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase, read_page
-from tests.support.attempts import LAUNCH, Attempts, Outcome
+from tests.support.attempts import LAUNCH, AttemptOutcome, Attempts
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(tmp_path)
 
 
-def run(attempts: Attempts, text: str, *args: str, **options: object) -> Outcome:
+def run(attempts: Attempts, text: str, *args: str, **options: object) -> AttemptOutcome:
     """Run a script with this text."""
     return attempts.run(attempts.script(text), *args, **options)
 
@@ -247,7 +247,7 @@ def test_sigterm_outside_of_fit_ends_at_once_with_75(attempts: Attempts) -> None
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
-    outcome = Outcome(process.returncode, out, err, paths)
+    outcome = AttemptOutcome(process.returncode, out, err, paths)
     assert outcome.code == 75
     assert outcome.of(RecordKind.DRAINED) == [{"step": None, "snapshot": None}]
     assert "starts over" in outcome.of(RecordKind.NOTICE)[0]["sentence"]

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from supervisor.wire.snapshots.manifest import DURABLE, MANIFEST, MEMORY, TENSORS
 from supervisor.wire.snapshots.manifest import Manifest as TheManifest
-from tests.support.snapshot_tiers import Run, content, manifest, open_run, values
+from tests.support.snapshot_tiers import TieredRun, content, manifest, open_run, values
 from trainers.snapshots import selection, writer
 from trainers.snapshots.durable_store import SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier, Slot
@@ -26,14 +26,14 @@ from trainers.snapshots.tensor_image import Tensor
 
 
 @pytest.fixture
-def run(tmp_path: Path, tmpfs: Path) -> Iterator[Run]:
+def run(tmp_path: Path, tmpfs: Path) -> Iterator[TieredRun]:
     """A run with both tiers."""
     opened = open_run(tmp_path, tmpfs)
     with closing(opened.store):
         yield opened
 
 
-def test_lasting_values_are_copied_aside_and_let_go_of(run: Run) -> None:
+def test_lasting_values_are_copied_aside_and_let_go_of(run: TieredRun) -> None:
     """The snapshot is whole with them, in both tiers; their memory is free again."""
     held: list[weakref.ref[np.ndarray]] = []
 
@@ -51,7 +51,7 @@ def test_lasting_values_are_copied_aside_and_let_go_of(run: Run) -> None:
 
 
 def test_nothing_is_held_where_an_allocator_has_a_limit(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: TieredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot must not be what fills it: what was read is free when training goes on."""
     held: list[weakref.ref[np.ndarray]] = []
@@ -78,7 +78,7 @@ def test_nothing_is_held_where_an_allocator_has_a_limit(
 
 
 def test_no_memory_to_copy_into_is_told(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: TieredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is found out beside training, that goes on; so does the next snapshot."""
 
@@ -97,7 +97,7 @@ def test_no_memory_to_copy_into_is_told(
     assert [entry.step for entry in run.store.entries()] == [2]
 
 
-def test_two_slots_in_turn(run: Run) -> None:
+def test_two_slots_in_turn(run: TieredRun) -> None:
     """Memory holds the two newest; its files are the same all the time."""
     for step in (1, 2):
         run.save(step)
@@ -111,7 +111,7 @@ def test_two_slots_in_turn(run: Run) -> None:
     assert [(saved.tier, saved.error) for saved in run.told] == [(MEMORY, None)] * 5
 
 
-def test_durable_one_is_made_from_the_slot(run: Run) -> None:
+def test_durable_one_is_made_from_the_slot(run: TieredRun) -> None:
     """Both tiers hold the same bytes under the same name."""
     run.save(3, durable=True)
     inside, outside = run.memory.entries()[0], run.store.entries()[0]
@@ -121,7 +121,7 @@ def test_durable_one_is_made_from_the_slot(run: Run) -> None:
     assert [saved.tier for saved in run.told] == [MEMORY, DURABLE]
 
 
-def test_memory_is_all_there_before_it_is_written(run: Run) -> None:
+def test_memory_is_all_there_before_it_is_written(run: TieredRun) -> None:
     """No hole in a slot: a full tmpfs must not be a SIGBUS in training."""
     run.save(1)
     found = (run.memory.entries()[0].path / TENSORS).stat()
@@ -148,7 +148,7 @@ class SlowDisk(Store):
         return 0
 
 
-def test_slow_disk_holds_no_step(run: Run) -> None:
+def test_slow_disk_holds_no_step(run: TieredRun) -> None:
     """While one slot is written to disk, the other takes every next snapshot, and what
     reaches the disk is what was copied."""
     disk = SlowDisk(run.store)
@@ -239,7 +239,7 @@ def flip(path: Path, at: int) -> None:
         file.write(bytes([byte[0] ^ 4]))
 
 
-def test_damaged_memory_falls_back(run: Run) -> None:
+def test_damaged_memory_falls_back(run: TieredRun) -> None:
     """One flipped bit in memory: the same snapshot on disk, or the older slot."""
     run.save(1, durable=True)
     run.save(2)
@@ -258,7 +258,7 @@ def test_damaged_memory_falls_back(run: Run) -> None:
     assert run.in_memory() == [3]
 
 
-def test_newer_disk_wins_over_older_memory(run: Run) -> None:
+def test_newer_disk_wins_over_older_memory(run: TieredRun) -> None:
     """By serial: memory first only among equals."""
     run.save(1)
     run.saver.memory = None
@@ -268,7 +268,7 @@ def test_newer_disk_wins_over_older_memory(run: Run) -> None:
     assert (plan.newest.manifest.step, plan.newest.entry.tier) == (2, DURABLE)
 
 
-def test_state_that_grows_gets_new_memory(run: Run) -> None:
+def test_state_that_grows_gets_new_memory(run: TieredRun) -> None:
     """Another layout: both slots are made anew, the values are right."""
     run.save(1)
     run.save(2)
@@ -278,7 +278,7 @@ def test_state_that_grows_gets_new_memory(run: Run) -> None:
     assert [values(run, entry) for entry in run.memory.entries()] == [4.0, 3.0]
 
 
-def test_memory_is_made_aside_before_the_first_copy(run: Run) -> None:
+def test_memory_is_made_aside_before_the_first_copy(run: TieredRun) -> None:
     """The training thread need not wait for pages: it asks until they are there."""
     assert not run.saver.prepared(content(1))
     run.saver.wait()

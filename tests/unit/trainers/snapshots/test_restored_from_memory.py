@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.zygote import Zygote
 
 SCRIPT = """
@@ -54,7 +54,7 @@ def attempts(tmp_path: Path, tmpfs: Path, zygote: Zygote) -> Attempts:
     return Attempts(tmp_path, options, zygote=zygote)
 
 
-def restored(outcome: Outcome) -> tuple[str, int]:
+def restored(outcome: AttemptOutcome) -> tuple[str, int]:
     """What an attempt went on from."""
     (record,) = outcome.of(RecordKind.RESTORED)
     return record["tier"], record["step"]
@@ -71,7 +71,7 @@ def test_who_crashes_often_is_saved_on_disk_all_the_same(attempts: Attempts) -> 
     before one interval is over since it began."""
     script = attempts.script(SCRIPT)
 
-    def dies(at: int, *, newest: int) -> Outcome:
+    def dies(at: int, *, newest: int) -> AttemptOutcome:
         durable = f"{attempts.snapshots}/*{newest}-*[0-9]"
         return attempts.run(script, str(at), durable, snapshot_every_steps=20)
 

@@ -42,7 +42,7 @@ def test_values_that_look_different_have_different_marks(one: Any, other: Any) -
         assert fingerprint.of([one, object]) != fingerprint.of([other, object])
 
 
-class Own:
+class OwnObject:
     """An object of a script."""
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
         lambda one: one.__setitem__(0, None),
     ),
     "bytes": (lambda: bytearray(b"ab"), lambda one: one.extend(b"c")),
-    "attribute": (Own, lambda one: setattr(one, "count", 1)),
+    "attribute": (OwnObject, lambda one: setattr(one, "count", 1)),
     "slot": (Slots, lambda one: setattr(one, "count", 1)),
-    "below": (Own, lambda one: one.parts["a"].append(2)),
-    "in a list": (lambda: [Own(), len], lambda one: setattr(one[0], "count", 2)),
+    "below": (OwnObject, lambda one: one.parts["a"].append(2)),
+    "in a list": (lambda: [OwnObject(), len], lambda one: setattr(one[0], "count", 2)),
     "random": (lambda: random.Random(1), lambda one: one.random()),  # noqa: S311
     "generator": (lambda: np.random.default_rng(1), lambda one: one.random()),
     "legacy": (lambda: np.random.RandomState(1), lambda one: one.rand()),
@@ -91,8 +91,8 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
         lambda one: one.executescript("create table a (b); insert into a values (1)"),
     ),
     "weak": (
-        lambda: weakref.WeakKeyDictionary({Own: 1}),
-        lambda one: one.pop(Own),
+        lambda: weakref.WeakKeyDictionary({OwnObject: 1}),
+        lambda one: one.pop(OwnObject),
     ),
     "of a library": (
         lambda: argparse.Namespace(a=1),

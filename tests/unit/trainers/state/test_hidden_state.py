@@ -420,7 +420,7 @@ step = make()
     assert script.step() == 42
 
 
-class Drawn(keras.utils.PyDataset):
+class DrawnState(keras.utils.PyDataset):
     """Draws from a generator that is not its own."""
 
     def __len__(self) -> int:
@@ -435,7 +435,7 @@ GENERATOR = np.random.default_rng(0)
 
 def test_what_data_change_is_told_as_theirs() -> None:
     """It happens ahead of training."""
-    dataset = Drawn()
+    dataset = DrawnState()
     hidden = hidden_state.of_call(network(), [], dataset)
     assert hidden.capture(Places([]))[2] == []
     dataset[0]

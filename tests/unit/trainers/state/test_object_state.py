@@ -19,25 +19,25 @@ from trainers.state.decode import StateDecoder
 from trainers.state.encode import StateEncoder, UnencodableError
 
 
-class Mode(enum.Enum):
+class ObjectMode(enum.Enum):
     """What an object may be in."""
 
     WARM = 1
     COLD = 2
 
 
-class Tracker:
+class Referrer:
     """Refers to something that it does not own."""
 
     def __init__(self, owner: object) -> None:
         self.owner = owner
         self.seen: list[float] = []
-        self.mode = Mode.COLD
+        self.mode = ObjectMode.COLD
 
     def add(self, value: float) -> None:
         """Change state of each kind."""
         self.seen.append(value)
-        self.mode = Mode.WARM
+        self.mode = ObjectMode.WARM
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Best:
     step: int = 0
     rng: random.Random = field(default_factory=random.Random)
     weights: np.ndarray | None = None
-    inner: Tracker | None = None
+    inner: Referrer | None = None
 
 
 class Derived(argparse.Namespace):
@@ -70,25 +70,25 @@ def saved(value: object) -> Callable[[object], Any]:
 
 def test_attributes_come_back_in_place() -> None:
     """In the object that is there, which keeps what it refers to."""
-    tracker = Tracker(json)
+    tracker = Referrer(json)
     tracker.add(1.5)
     give_back = saved(tracker)
-    anew = Tracker(json)
+    anew = Referrer(json)
     seen = anew.seen
     assert give_back(anew) is anew
-    assert (anew.seen, anew.mode, anew.owner) == ([1.5], Mode.WARM, json)
+    assert (anew.seen, anew.mode, anew.owner) == ([1.5], ObjectMode.WARM, json)
     assert anew.seen is seen
 
 
 def test_objects_in_objects_and_lists() -> None:
     """Each into the one in its place; what is not there is made without its
     ``__init__``."""
-    best = Best(3, weights=np.arange(3.0), inner=Tracker(None))
+    best = Best(3, weights=np.arange(3.0), inner=Referrer(None))
     assert best.inner is not None
     best.inner.add(2.0)
-    give_back = saved([best, Tracker(json)])
+    give_back = saved([best, Referrer(json)])
     expected = best.rng.random()
-    kept = Tracker(json)
+    kept = Referrer(json)
     there: list[Any] = [Best(), kept]
     found = give_back(there)
     assert found is there
@@ -101,7 +101,7 @@ def test_objects_in_objects_and_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [argparse.Namespace(a=1), Derived(), object(), KeyError("x"), Tracker]
+    "value", [argparse.Namespace(a=1), Derived(), object(), KeyError("x"), Referrer]
 )
 def test_classes_of_others_are_not_looked_into(value: object) -> None:
     """Nobody knows what they mean by their attributes."""
@@ -110,7 +110,7 @@ def test_classes_of_others_are_not_looked_into(value: object) -> None:
 
 def test_what_an_object_holds_and_nobody_can_save_is_told() -> None:
     """By its type."""
-    tracker = Tracker(number for number in range(3))
+    tracker = Referrer(number for number in range(3))
     with pytest.raises(UnencodableError, match="generator"):
         saved(tracker)
 

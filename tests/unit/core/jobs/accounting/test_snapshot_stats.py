@@ -1,5 +1,6 @@
 """What is counted of snapshots, tier by tier and attempt by attempt."""
 
+import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -10,9 +11,12 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
     SnapshotStats,
     Taken,
     fold,
+    of_earlier_boot,
     snapshot_waits,
     tier_statuses,
     together,
+    totals_from_json,
+    totals_to_json,
 )
 from supervisor.core.jobs.job_status import SnapshotPlan, TierStatus
 
@@ -78,6 +82,27 @@ def test_snapshots_of_all_attempts() -> None:
     assert tier_statuses(together(first, second), now=5.0) == {
         "durable": TierStatus(snapshots=2, failures=1, age_seconds=2.0, size_bytes=8)
     }
+
+
+@given(RECORDS, st.integers(0, 10**6))
+def test_an_earlier_boot_tells_no_age(records: list[Taken], now: int) -> None:
+    """Its monotonic clock began elsewhere: what was counted and how large it was stay."""
+    tiers = fold(NO_SNAPSHOTS, records)
+    before = tier_statuses(tiers, now=now)
+    assert tier_statuses(of_earlier_boot(tiers), now=now) == {
+        name: replace(status, age_seconds=None) for name, status in before.items()
+    }
+    plan = SnapshotPlan(memory_seconds=1.0, durable_seconds=60.0, because="x")
+    waits = snapshot_waits(of_earlier_boot(tiers), plan, since_ns=0, now=now)
+    assert waits == dict.fromkeys(("memory", "durable"), float(now))
+
+
+@given(RECORDS)
+def test_totals_come_back_from_json(records: list[Taken]) -> None:
+    """But for why the last one failed, which is over with the attempt."""
+    tiers = fold(NO_SNAPSHOTS, records)
+    written = json.dumps(totals_to_json(tiers))
+    assert totals_from_json(json.loads(written)) == replace(tiers, failing={})
 
 
 @given(st.lists(RECORDS, max_size=5), RECORDS)

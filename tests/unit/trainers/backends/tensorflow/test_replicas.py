@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.zygote import Zygote
 
 DEVICES = """
@@ -80,7 +80,7 @@ print(json.dumps([total, own, counting.steps, seen, different]))
 )
 
 
-def run(attempts: Attempts, text: str, **environment: str) -> Outcome:
+def run(attempts: Attempts, text: str, **environment: str) -> AttemptOutcome:
     """The next attempt of this script."""
     return attempts.run(attempts.script(text), environment=environment)
 
@@ -91,7 +91,7 @@ def attempts_in(directory: Path, zygote: Zygote) -> Attempts:
     return Attempts(directory, options, zygote=zygote)
 
 
-def sentences(outcome: Outcome) -> list[str]:
+def sentences(outcome: AttemptOutcome) -> list[str]:
     """What was told of it, of the promise and otherwise."""
     told = outcome.of(RecordKind.PROMISE) + outcome.of(RecordKind.NOTICE)
     return [fields["sentence"] for fields in told]

@@ -12,7 +12,7 @@ from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.recovery_answer import RecoveryAnswer
 from supervisor.wire.paths import AttemptPaths
 from tests.support.answering import Answer, answering, go_back
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 from trainers.process import recovery_request
@@ -82,7 +82,7 @@ def run(
     lose_at: tuple[int, ...] = (),
     answer: Answer = go_back,
     **changes: Any,
-) -> Outcome:
+) -> AttemptOutcome:
     """One attempt, whose loss is lost after these steps."""
     script = attempts.script(SCRIPT.replace("SETUP", setup))
     root = attempts.directory / f"attempt-{attempts.count + 1}"

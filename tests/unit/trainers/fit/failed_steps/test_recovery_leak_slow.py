@@ -7,7 +7,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from tests.support.answering import answering
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 
 PATIENCE = 900.0
 RECOVERIES = 200
@@ -54,7 +54,7 @@ def test_memory_after_many_is_as_after_the_first(tmp_path: Path, tmpfs: Path) ->
     process, paths = attempts.start(script, in_place=True, lose_at_steps=steps)
     with answering(paths):
         out, err = process.communicate(timeout=PATIENCE)
-    outcome = Outcome(process.returncode, out, err, paths)
+    outcome = AttemptOutcome(process.returncode, out, err, paths)
     assert outcome.code == 0, outcome.err
     assert len(outcome.of(RecordKind.GOES_ON)) == RECOVERIES
     lines = (attempts.directory / "sizes.txt").read_text().split()

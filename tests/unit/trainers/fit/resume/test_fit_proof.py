@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.snapshots.proof import Proof
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.zygote import Zygote
 
 SCRIPT = """
@@ -78,7 +78,9 @@ def attempts(tmp_path: Path, tmpfs: Path, zygote: Zygote) -> Attempts:
     return Attempts(tmp_path, options, zygote=zygote)
 
 
-def run(attempts: Attempts, *, prove: bool = False, **environment: str) -> Outcome:
+def run(
+    attempts: Attempts, *, prove: bool = False, **environment: str
+) -> AttemptOutcome:
     """An attempt."""
     script = attempts.script(SCRIPT)
     return attempts.run(script, environment=environment, prove=prove)
@@ -87,7 +89,7 @@ def run(attempts: Attempts, *, prove: bool = False, **environment: str) -> Outco
 LEFT_OUT = {"seconds", "tensors", "ends"}
 
 
-def proofs(outcome: Outcome) -> list[dict[str, Any]]:
+def proofs(outcome: AttemptOutcome) -> list[dict[str, Any]]:
     """What an attempt said of its proof, but for the figures."""
     return [
         {name: value for name, value in one.items() if name not in LEFT_OUT}
@@ -185,7 +187,7 @@ def on_disk(attempts: Attempts) -> list[int]:
     return sorted(int(p.name[:12]) for p in attempts.snapshots.glob("0*-*[0-9]"))
 
 
-def unpromised(outcome: Outcome) -> list[str]:
+def unpromised(outcome: AttemptOutcome) -> list[str]:
     """Why no bits were promised."""
     return [r["sentence"] for r in outcome.of(RecordKind.PROMISE) if not r["bits"]]
 

@@ -11,14 +11,14 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.wire.messages.directive import EXIT_REFUSED
 from tests.certify.certify import TABLES, run_rows, short
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 from tests.support.command import Trainwarden
 from tests.support.zygote import PACKAGES, zygote
 from trainers.process.environment import self_test, user_cache
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class KerasChoice:
     """What Keras computes with."""
 
     name: str
@@ -37,13 +37,13 @@ class Where:
         return text.replace("@BACKEND@", self.name).replace("@TRAINER@", self.trainer)
 
 
-JAX = Where(
+JAX = KerasChoice(
     name="jax",
     title="JAX",
     trainer="JAXTrainer",
     out_of_memory="RESOURCE_EXHAUSTED: Out of memory",
 )
-TORCH = Where(
+TORCH = KerasChoice(
     name="torch",
     title="PyTorch",
     trainer="TorchTrainer",
@@ -51,7 +51,7 @@ TORCH = Where(
 )
 
 
-def _installed(where: Where) -> pytest.MarkDecorator:
+def _installed(where: KerasChoice) -> pytest.MarkDecorator:
     made = Path(where.packages).name
     reason = f"make .venv/{made} installs {where.title}; it is not here"
     return pytest.mark.skipif(not Path(where.packages).is_dir(), reason=reason)
@@ -66,9 +66,9 @@ on_jax = _installed(JAX)
         pytest.param(one, marks=_installed(one), id=one.title) for one in (JAX, TORCH)
     ]
 )
-def where(request: pytest.FixtureRequest) -> Where:
+def where(request: pytest.FixtureRequest) -> KerasChoice:
     """Each that is installed."""
-    found: Where = request.param
+    found: KerasChoice = request.param
     return found
 
 
@@ -178,7 +178,9 @@ own, Trainer.fit = Trainer.fit, fit
 
 
 @pytest.fixture
-def attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Where) -> Attempts:
+def attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: KerasChoice
+) -> Attempts:
     """A run whose scripts find it."""
     monkeypatch.setenv("PYTHONPATH", where.packages)
     return Attempts(tmp_path, {"snapshot_every_steps": 2})
@@ -186,7 +188,7 @@ def attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Where) -> A
 
 @pytest.fixture
 def no_tensorflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Where
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: KerasChoice
 ) -> None:
     """It cannot be imported."""
     package = tmp_path / "none" / "tensorflow"
@@ -202,7 +204,7 @@ def trainwarden(tmp_path: Path) -> Trainwarden:
 
 
 def run(
-    trainwarden: Trainwarden, where: Where, text: str, patch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, where: KerasChoice, text: str, patch: pytest.MonkeyPatch
 ) -> Any:
     """The script ``text``, run to its end."""
     patch.setenv("PYTHONPATH", where.packages)
@@ -210,7 +212,7 @@ def run(
 
 
 def test_a_fit_is_resumed_and_loops_are_told_of(
-    trainwarden: Trainwarden, where: Where, monkeypatch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, where: KerasChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fit that was done is given back; what is said of loops comes at each start."""
     done = run(trainwarden, where, KILLED, monkeypatch)
@@ -234,7 +236,7 @@ def test_a_loop_of_the_scripts_own_runs(
 
 
 def test_memory_that_runs_out_is_named(
-    trainwarden: Trainwarden, where: Where, monkeypatch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, where: KerasChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real shortage; no smaller batch is promised for it."""
     done = run(trainwarden, where, OUT_OF_MEMORY, monkeypatch)
@@ -245,18 +247,20 @@ def test_memory_that_runs_out_is_named(
     assert "slice" not in done.stderr
 
 
-def killed(attempts: Attempts, script: Path, *, at: str, **options: Any) -> Outcome:
+def killed(
+    attempts: Attempts, script: Path, *, at: str, **options: Any
+) -> AttemptOutcome:
     """The next attempt, killed at the steps ``at``; without any it comes to its end."""
     return attempts.run(script, environment={"DIE": at}, **options)
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: AttemptOutcome) -> str:
     """What was said."""
     return " ".join(one["sentence"] for one in outcome.of("notice"))
 
 
 @pytest.mark.usefixtures("no_tensorflow")
-def test_a_script_without_tensorflow(tmp_path: Path, where: Where) -> None:
+def test_a_script_without_tensorflow(tmp_path: Path, where: KerasChoice) -> None:
     """Arrays need none of it: killed three times, it ends as it does alone."""
     attempts = Attempts(tmp_path, {"snapshot_every_steps": 2})
     script = attempts.script(where.script(SEEDED))
@@ -269,7 +273,7 @@ def test_a_script_without_tensorflow(tmp_path: Path, where: Where) -> None:
     assert alone.out.endswith("without\n")
 
 
-def test_slices_are_not_promised(attempts: Attempts, where: Where) -> None:
+def test_slices_are_not_promised(attempts: Attempts, where: KerasChoice) -> None:
     """After steps were done the batch stays whole, and that is said; before, the run ends
     with what a person can do."""
     script = attempts.script(where.script(SEEDED))
@@ -283,14 +287,16 @@ def test_slices_are_not_promised(attempts: Attempts, where: Where) -> None:
     assert "The batch is not sliced" in told(resumed)
 
 
-def test_a_session_only_iterates(attempts: Attempts, where: Where) -> None:
+def test_a_session_only_iterates(attempts: Attempts, where: KerasChoice) -> None:
     """Its loop is the script's own, and that it is not resumed is said."""
     done = attempts.run(attempts.script(where.script(SESSION)))
     assert (done.code, done.out) == (0, "6 steps\n"), done.err
     assert f"the backend is {where.title}: the loops of a session are" in told(done)
 
 
-def test_a_version_that_is_another_inside(attempts: Attempts, where: Where) -> None:
+def test_a_version_that_is_another_inside(
+    attempts: Attempts, where: KerasChoice
+) -> None:
     """It is watched and restarted, and said is that it is not resumed."""
     script = attempts.script(where.script(SEEDED.replace("# here", OTHER_INSIDE)))
     done = killed(attempts, script, at="")
@@ -327,7 +333,7 @@ def test_a_version_that_was_not_tried_is_by_a_fit(
     assert kept.exists()
 
 
-def test_killed_runs_end_as_if_they_had_not_been(where: Where) -> None:
+def test_killed_runs_end_as_if_they_had_not_been(where: KerasChoice) -> None:
     """A few rows of ``make certify-jax`` or ``certify-torch``: the same bits."""
     table, names = TABLES[where.name]
     rows = [row for row in table if row.name in names]

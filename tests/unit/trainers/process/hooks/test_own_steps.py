@@ -8,7 +8,7 @@ import pytest
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import EXIT_DRAINED
 from supervisor.wire.page import Phase
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 
 LOOP = """
 import os, signal, sys, time
@@ -56,7 +56,7 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(tmp_path, {"rewind": (".",)})
 
 
-def told(outcome: Outcome) -> list[dict[str, Any]]:
+def told(outcome: AttemptOutcome) -> list[dict[str, Any]]:
     """What was said of such steps."""
     return [
         fields

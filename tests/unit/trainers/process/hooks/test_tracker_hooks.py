@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor.wire.event_file import RecordKind
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 
 WANDB = """
 import itertools
@@ -112,7 +112,7 @@ def asked(attempts: Attempts, text: str, count: int = 2, **options: Any) -> list
     return [call["id"] for call in calls(attempts)]
 
 
-def notices(outcome: Outcome) -> list[str]:
+def notices(outcome: AttemptOutcome) -> list[str]:
     """What was told."""
     return [fields["sentence"] for fields in outcome.of(RecordKind.NOTICE)]
 

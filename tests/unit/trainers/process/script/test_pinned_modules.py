@@ -8,7 +8,7 @@ import pytest
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.reasons import Changed, RefusalReason
-from tests.support.attempts import Attempts, Outcome
+from tests.support.attempts import AttemptOutcome, Attempts
 
 SCRIPT = """
 import importlib, inspect, sys
@@ -37,7 +37,7 @@ class Project:
         for module in self.modules:
             module.write_text(MODULE.format(said))
 
-    def run(self, rule: Changed = Changed.AS_KEPT) -> Outcome:
+    def run(self, rule: Changed = Changed.AS_KEPT) -> AttemptOutcome:
         """The next attempt."""
         return self.attempts.run(self.script, changed_modules=rule)
 
@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Project:
     return made
 
 
-def told(outcome: Outcome) -> list[str]:
+def told(outcome: AttemptOutcome) -> list[str]:
     """Its notices."""
     return [fields["sentence"] for fields in outcome.of(RecordKind.NOTICE)]
 

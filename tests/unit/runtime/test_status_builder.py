@@ -1,0 +1,158 @@
+"""The status of a run as its files tell it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
+from supervisor.core.remediation.history import AttemptHistory
+from supervisor.host.launch.attempt_shim import boot_id, started_ticks
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.run_archive import RunArchive
+from supervisor.host.remote.remote_records import UploadProgress
+from supervisor.runtime.status_builder import (
+    SnapshotTotals,
+    ended_attempts,
+    remote_status,
+    stored_status,
+)
+from supervisor.wire.event_file import Record, RecordKind, encode
+from supervisor.wire.files import write_json
+from supervisor.wire.page import PageWriter
+from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
+from tests.support.long_stories import long_story
+
+OTHER_BOOT = "00000000-0000-4000-8000-000000000000/1"
+SAME_CLOCK = boot_id().partition("/")[0] + "/987654321"
+"""Of a container that began again on the same machine."""
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """Of a run whose second attempt is its last."""
+    with closing(Ledger(StatePaths(tmp_path).ledger)) as ledger:
+        ledger.begin_run(
+            run_id="digits-1",
+            job="digits",
+            script="/a/train.py",
+            script_hash="1",
+            seed=1,
+            spec={"script": "train.py"},
+            now=1.0,
+        )
+        for number in (1, 2):
+            ledger.put_attempt(1, AttemptHistory(number=number), now=1.0)
+        yield ledger
+
+
+def began(files: AttemptPaths, boot: str, *, pid: int = 2**22 + 1) -> None:
+    """The attempt has begun, in that boot of the machine."""
+    files.root.mkdir(parents=True)
+    ticks = started_ticks(os.getpid())
+    shimmed = {
+        "shim_pid": pid, "shim_started_ticks": ticks, "pid": pid, "boot_id": boot,
+        "started_ticks": ticks,
+    }  # fmt: skip
+    write_json(files.root / "shimmed.json", shimmed)
+
+
+def saved(files: AttemptPaths) -> None:
+    """It took a snapshot, 5 seconds after its machine began."""
+    PageWriter(files.page).set(snapshot_step=40, snapshot_ns=5 * 10**9)
+    fields = {"tier": "durable", "step": 40, "bytes": 7}
+    files.events.write_bytes(encode(Record(RecordKind.SNAPSHOT, 5 * 10**9, fields)))
+
+
+def totals(ledger: Ledger, *, keep: bool = False) -> SnapshotTotals:
+    """Of the run's attempts."""
+    return SnapshotTotals(RunArchive(ledger), 1, keep=keep)
+
+
+def status(ledger: Ledger, tmp_path: Path, *, keep: bool = False) -> JobStatus:
+    """Ten seconds after this machine began."""
+    run = ledger.latest_run("digits")
+    assert run is not None
+    return stored_status(ledger, run, StatePaths(tmp_path), now=10.0, keep=keep)
+
+
+@pytest.mark.parametrize(
+    ("boot", "age"), [(boot_id(), 5.0), (SAME_CLOCK, 5.0), (OTHER_BOOT, None)]
+)
+def test_no_age_is_told_by_the_clock_of_another_boot(
+    ledger: Ledger, tmp_path: Path, boot: str, age: float | None
+) -> None:
+    """It is not known; that there is a snapshot, and at which step, is."""
+    paths = StatePaths(tmp_path).run("digits", 1)
+    for number in (1, 2):
+        began(paths.attempt(number), boot)
+        saved(paths.attempt(number))
+    found = status(ledger, tmp_path)
+    assert found.state is JobState.INTERRUPTED
+    assert found.snapshot is not None
+    assert (found.snapshot.step, found.snapshot.age_seconds) == (40, age)
+    whole = TierStatus(snapshots=2, age_seconds=age, size_bytes=7)
+    assert found.tiers == {"durable": whole}
+    earlier = ended_attempts(paths, 2, totals(ledger))
+    assert earlier.page is not None
+    assert (earlier.page.snapshot_ns is None) is (age is None)
+    assert (earlier.tiers.newest["durable"].ns is None) is (age is None)
+
+
+@pytest.mark.parametrize(
+    ("boot", "age"), [(boot_id(), 5.0), (OTHER_BOOT, None), ("", None)]
+)
+def test_nor_of_what_was_sent_away(
+    tmp_path: Path, boot: str, age: float | None
+) -> None:
+    """What an older version wrote tells no boot."""
+    paths = RunPaths(tmp_path)
+    told = UploadProgress(
+        address="s3://a/b", claim="1", step=40, whole_ns=5 * 10**9, boot_id=boot
+    )
+    write_json(paths.remote_progress, told.to_json())
+    found = remote_status(paths, now=10.0)
+    assert found is not None
+    assert (found.step, found.age_seconds) == (40, age)
+
+
+def test_counts_of_a_long_attempt_are_whole_or_unknown(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """Of one that trains nobody reads all of it for one answer; of one that has ended
+    they are written down where that is asked for."""
+    paths = StatePaths(tmp_path).run("digits", 1)
+    files = paths.attempt(2)
+    began(files, boot_id(), pid=os.getpid())
+    count = long_story(files.events)
+    assert status(ledger, tmp_path).tiers["memory"].snapshots is None
+    (files.root / "shimmed.json").unlink()
+    for keep in (False, True):
+        found = status(ledger, tmp_path, keep=keep)
+        assert found.tiers["memory"].snapshots == count
+        assert (2 in RunArchive(ledger).snapshots(1)) is keep
+
+
+def test_what_the_ledger_has_is_not_read_again(ledger: Ledger, tmp_path: Path) -> None:
+    """Not with each supervisor, of each attempt; of one without records, either."""
+    paths = StatePaths(tmp_path).run("digits", 1)
+    began(paths.attempt(1), boot_id())
+    saved(paths.attempt(1))
+    for keep in (True, False):
+        found = ended_attempts(paths, 3, totals(ledger, keep=keep))
+        assert found.tiers.snapshots == {"durable": 1}
+        paths.attempt(1).events.unlink(missing_ok=True)
+    assert RunArchive(ledger).snapshots(1).keys() == {1, 2}
+
+
+def test_a_ledger_that_cannot_be_written(ledger: Ledger, tmp_path: Path) -> None:
+    """It is told all the same, and written down by a later supervisor."""
+    paths = StatePaths(tmp_path).run("digits", 1)
+    began(paths.attempt(1), boot_id())
+    saved(paths.attempt(1))
+    asked = totals(ledger, keep=True)
+    ledger.rows(tuple, "PRAGMA query_only=ON")
+    assert asked.of(1, paths.attempt(1)).snapshots == {"durable": 1}
+    assert RunArchive(ledger).snapshots(1) == {}
