@@ -56,7 +56,7 @@ def likeliest(
 ) -> tuple[ChangingLine, ...]:
     """At most ``most``: those whose name ``sentence`` (why bits are not promised) has in it;
     where there are none, or nothing was said, the first of all."""
-    words = set() if sentence is None else set(_words(sentence))
+    words = set(_words(sentence or ""))
     named = tuple(line for line in lines if line.name in words)
     return (named or tuple(lines))[:most]
 
