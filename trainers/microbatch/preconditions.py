@@ -9,6 +9,7 @@ import tensorflow as tf
 from trainers.backends import keras_losses, slicing
 from trainers.backends.tensorflow import fit_compat
 from trainers.backends.tensorflow.slices import batch_ops
+from trainers.process import allocation_subject
 
 _WRAPPED = "Exception encountered when calling"
 """How Keras begins, before the text of the exception itself."""
@@ -66,7 +67,7 @@ def refused_parts(error: Exception) -> str:
     cut with it. Whole batches reach the model unchanged: what is wrong with them it says
     in training. Raises ``error`` itself where it is memory that ran out.
     """
-    if isinstance(error, tf.errors.ResourceExhaustedError):
+    if allocation_subject.out_of_memory(error):
         raise error
     said = [line for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
     own = [line for line in said if not line.startswith(_WRAPPED)] or said or [""]

@@ -110,12 +110,15 @@ def prepare(
 @contextlib.contextmanager
 def _trying(*, hopeless: bool) -> Generator[None]:
     """A batch is read and tried out. Where no step was ever done nothing is there beside
-    it that slices make smaller: none finds room where that finds none."""
+    it that slices make smaller: none finds room where that finds none. What is noted on
+    the way (the state of the optimizer, say) is known better."""
+    watch = allocation_subject.watch
+    noted = watch.count
     try:
         yield
     except Exception as error:
-        if hopeless:
-            allocation_subject.watch.note(error, OomSubject.BATCH)
+        if hopeless and watch.count == noted:
+            watch.note(error, OomSubject.BATCH)
         raise
 
 

@@ -140,8 +140,8 @@ ADVICE_FOR: Mapping[OomSubject | None, str] = {
         "that cuts them out of a NumPy array, an np.memmap or files."
     ),
     OomSubject.BATCH: (
-        "What lies in memory before the first step leaves no room even to try slices of "
-        "a batch: they make nothing smaller that stays in memory. Adam keeps two "
+        "What lies in memory before the first step leaves no room even to read a batch "
+        "and try two samples of it: slices make nothing smaller that stays. Adam keeps two "
         "values a weight: SGD without momentum keeps none, Lion and SGD with momentum "
         "one, Adafactor few; or take a smaller model, or a device with more memory."
     ),

@@ -36,8 +36,9 @@ STOPS: Mapping[OomSubject, str] = {
     ),
     OomSubject.BATCH: (
         "what lies in memory before the first step (weights, the state of the optimizer,"
-        " data) leaves no room even to try slices of a batch: they cannot help; an optimizer that keeps less (SGD,"
-        " Lion, Adafactor), a smaller model or a device with more memory can"
+        " data) leaves no room even to read a batch and to try two samples of it: slices"
+        " cannot help; an optimizer that keeps less (SGD, Lion, Adafactor), a smaller"
+        " model or a device with more memory can"
     ),
     OomSubject.EVALUATION: (
         "a step of the validation does not fit into memory, and it is not sliced: give"
@@ -89,13 +90,23 @@ def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationP
 
 def _is_full(case: FailureContext) -> bool:
     """Whether the limit itself stood in the way, as far as figures tell: what others held
-    of the device, or a pool in pieces, may be otherwise the next time."""
+    of the device, or a pool in pieces, may be otherwise the next time. On a GPU the limit
+    is what others left when the process began; a step that was done had room once."""
     known = case.diagnosis.memory
     if known is None or known.limit_bytes is None:
         return False
     if known.in_use_bytes is None or known.requested_bytes is None:
         return False
+    if case.history.trained or _others_on_device(case):
+        return False
+    if any((fit.limit_bytes or 0) > known.limit_bytes for fit in case.history.fits):
+        return False
     return known.in_use_bytes + known.requested_bytes > known.limit_bytes
+
+
+def _others_on_device(case: FailureContext) -> bool:
+    autopsy = case.diagnosis.autopsy
+    return autopsy is not None and bool(autopsy.tenants)
 
 
 def _may_help(remedy_step: RemedyStep, case: FailureContext) -> bool:

@@ -17,8 +17,9 @@ from supervisor.core.diagnosis.stack_traces import (
     subject_in_stack,
 )
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict
-from supervisor.core.memory.oom_analysis import OomAnalysis, autopsy_of
+from supervisor.core.memory.oom_analysis import Holder, OomAnalysis, autopsy_of
 from supervisor.core.remediation.escalation import Allow
+from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.lives import exit_record, oom_report
@@ -204,6 +205,25 @@ def test_a_batch_without_room_below_the_limit_is_tried_again(
         subject=OomSubject.BATCH, step=None, steps_done=0, memory=memory
     )
     assert verdict.remedy.kind is RemedyKind.MICROBATCH
+
+
+def test_a_batch_is_tried_again_where_there_was_room_once() -> None:
+    """On a GPU the limit is what others left: where a step was done before, where it was
+    larger, or where somebody holds a part of the device, it may be so again."""
+    failed = {"subject": OomSubject.BATCH, "step": None, "steps_done": 0}
+    trained = Story(Cause.DEVICE_OOM)
+    trained.fail(step=10)
+    larger = Story(Cause.DEVICE_OOM)
+    before = AttemptHistory(number=1, batch=64, limit_bytes=101)
+    larger.history = replace(larger.history, attempts=(before,))
+    shared = replace(
+        _autopsy(OomVerdict.CAPACITY, OomSubject.BATCH),
+        tenants=(Holder(what="processes that the driver does not name", bytes=9),),
+    )
+    alone = Story(Cause.DEVICE_OOM)
+    for story, autopsy in ((trained, None), (larger, None), (alone, shared)):
+        verdict = story.fail(**failed, memory=FULL, autopsy=autopsy)
+        assert verdict.remedy.kind is RemedyKind.MICROBATCH
 
 
 def test_a_foreign_tenant_is_waited_for_all_the_same() -> None:

@@ -193,6 +193,61 @@ def test_a_batch_that_finds_no_room_is_told(
     assert (None if told is None else told.subject) is noted
 
 
+def test_what_is_noted_on_the_way_is_known_better() -> None:
+    """The state of the optimizer is made when a batch is tried out: that found no room."""
+    model = compiled(dense())
+    told = "OOM when allocating tensor"
+
+    def build(_variables: Any) -> None:
+        error = tf.errors.ResourceExhaustedError(None, None, told)
+        watch.note(error, OomSubject.OPTIMIZER)
+        raise error
+
+    model.optimizer.build = build
+    watch.forget()
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        prepare(model, X, Y, hopeless=True)
+    noted, watch.last = watch.last, None
+    assert noted is not None
+    assert noted.subject is OomSubject.OPTIMIZER
+
+
+class Large(layers.Layer):
+    """It finds no room for more than ``most`` samples at once, where they are tried."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(name="large")
+        self.most, self.tried = most, list[int]()
+
+    def call(self, inputs: Any) -> Any:
+        """As they are."""
+        samples = inputs.shape[0]
+        if tf.executing_eagerly():
+            self.tried.append(samples)
+            if samples > self.most:
+                raise tf.errors.ResourceExhaustedError(
+                    None, None, "OOM when allocating"
+                )
+        return inputs
+
+
+def test_fewer_samples_are_tried_where_so_many_find_no_room() -> None:
+    """Slices may be of one sample: that twelve do not fit says nothing of them."""
+    layer = Large(most=3)
+    model = compiled(keras.Sequential([keras.Input((12,)), layer, layers.Dense(1)]))
+    _, events = prepare(model, X, Y, hopeless=True)
+    assert layer.tried[:3] == [12, 4, 2]
+    assert max(layer.tried[2:]) == 2
+    assert events[0][1]["size"] == SIZE
+    assert watch.last is None
+    model = compiled(keras.Sequential([keras.Input((12,)), Large(1), layers.Dense(1)]))
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        prepare(model, X, Y, hopeless=True)
+    told, watch.last = watch.last, None
+    assert told is not None
+    assert told.subject is OomSubject.BATCH
+
+
 def test_without_a_plan_nothing_is_touched() -> None:
     """No slice and no calibration: the model is left as it is, the data unread."""
     model = compiled(dense())

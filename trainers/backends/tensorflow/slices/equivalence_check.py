@@ -6,6 +6,7 @@ layer called in training changes (statistics, seeds) is found by looking at its
 variables. All state is put back afterwards.
 """
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,9 +35,12 @@ from trainers.backends.tensorflow.slices.slice_loss import (
     compare,
     predict,
 )
+from trainers.process import allocation_subject
 
 SAMPLES = 12
 """How many samples go through the model: enough for three uneven slices."""
+FEWEST = 2
+"""... and where memory does not hold what the model makes of them: two slices of one."""
 
 LOSS_TOLERANCE = 1e-5
 """Relative; both sides are computed in float32 from the same predictions."""
@@ -66,11 +70,28 @@ def examine(
 
     ``batch`` is (x, y, sample weights), each a structure of tensors (n, …) or None.
     Builds the compiled losses, metrics and the optimizer where Keras has not yet.
+    Fewer samples are tried where memory does not hold so many: a slice may be of one.
     """
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
-    with state_kept(model):
-        return _examine(model, batch, min(samples, SAMPLES))
+    samples = min(samples, SAMPLES)
+    while (found := _tried(model, batch, samples)) is None:
+        samples = max(FEWEST, samples // 3)
+    return found
+
+
+def _tried(
+    model: Any, batch: tuple[Any, Any, Any], samples: int
+) -> EquivalenceFindings | None:
+    """What so many samples tell; None: memory holds fewer."""
+    try:
+        with state_kept(model):
+            return _examine(model, batch, samples)
+    except Exception as error:
+        if samples <= FEWEST or not allocation_subject.out_of_memory(error):
+            raise
+    gc.collect()  # Keras' frames refer to the error, which holds them and their tensors
+    return None
 
 
 def _examine(
