@@ -29,7 +29,7 @@ from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.log_parts import PART_BYTES, read_part
 from supervisor.runtime.status_builder import paths_of
-from supervisor.wire.paths import StatePaths
+from supervisor.wire.paths import RunPaths, StatePaths
 
 POLL_SECONDS = 0.3
 MOST_OF_A_LINE = 64 * 1024
@@ -204,12 +204,16 @@ def _from_files(
         attempts = ledger.attempts(run.id)
     newest = attempts[-1].number if attempts else 0
     number = newest if attempt is None else attempt
-    if not 1 <= number <= newest:
+    begins = follow and number == 0 and is_locked(paths.lock(job))
+    if number == newest == 0 and not begins:
+        fail(f"{job} has printed nothing: no attempt of it has begun")
+    if not 1 <= number <= newest and not begins:
         fail(f"{job} has had {newest} attempts, not {number}")
     files = paths_of(run, paths)
     offset: int | None = None
     while True:
-        runs = is_locked(paths.lock(job))  # before a last look at what it printed
+        # Before a last look at what it printed: that is all of it then.
+        runs, next_one = is_locked(paths.lock(job)), _next_file(files, number)
         start, content = read_part(files.attempt(number).output, offset)
         out.put(number, content)
         offset = start + len(content)
@@ -217,9 +221,19 @@ def _from_files(
             return
         if content:
             continue
-        if files.attempt(number + 1).output.exists():
-            number, offset = number + 1, 0
+        if next_one is not None:
+            number, offset = next_one, 0
         elif runs:
             time.sleep(POLL_SECONDS)
         else:
             return
+
+
+def _next_file(files: RunPaths, number: int) -> int | None:
+    """The next attempt after ``number`` that has printed; one that could not be started
+    has not."""
+    names = (
+        path.parent.name for path in files.attempt(0).root.parent.glob("*/output.log")
+    )
+    later = (int(name) for name in names if name.isdecimal() and int(name) > number)
+    return min(later, default=None)

@@ -6,6 +6,7 @@ syntax: it names where to look, and no more than that.
 """
 
 import ast
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -40,8 +41,12 @@ class ChangingLine:
 def changing_lines(source: str) -> tuple[ChangingLine, ...]:
     """All of ``source`` (a script's text), in order; nothing where it is not Python."""
     try:
-        found = set(_in(ast.parse(source), frozenset(), inside=False))
-    except (SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # about its source: not asked for
+            tree = ast.parse(source)
+        found = set(_in(tree, frozenset(), modules=_modules(tree), inside=False))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     # As Python counts lines: other separators, such as a form feed, end none.
     text = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -55,10 +60,12 @@ def likeliest(
     lines: Sequence[ChangingLine], sentence: str | None, most: int
 ) -> tuple[ChangingLine, ...]:
     """At most ``most``: those whose name ``sentence`` (why bits are not promised) has in it;
-    where there are none, or nothing was said, the first of all."""
+    where there are none, or nothing was said, the first of all. Each line once, though it
+    may change several names."""
     words = set(_words(sentence or ""))
-    named = tuple(line for line in lines if line.name in words)
-    return (named or tuple(lines))[:most]
+    named = [line for line in lines if line.name in words]
+    once = {line.number: line for line in reversed(named or lines)}
+    return tuple(once[number] for number in sorted(once))[:most]
 
 
 def _words(sentence: str) -> list[str]:
@@ -71,21 +78,31 @@ def _shown(line: str) -> str:
     return code if len(code) <= LONGEST else f"{code[: LONGEST - 1]}…"
 
 
+def _modules(tree: ast.AST) -> frozenset[str]:
+    """Names of modules: what is called of them (``np.append``) changes no module."""
+    return frozenset(
+        one.asname or one.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for one in node.names
+    )
+
+
 def _in(
-    node: ast.AST, local: frozenset[str], *, inside: bool
+    node: ast.AST, local: frozenset[str], *, modules: frozenset[str], inside: bool
 ) -> Iterator[tuple[int, str]]:
     """Changes at and below ``node``; ``local``: names of the function that it is in."""
     if isinstance(node, _Function):
         local, inside = _local_to(node), True
     elif inside:
-        for name in _changed_by(node):
+        for name in _changed_by(node, modules):
             if name not in local:
                 yield getattr(node, "lineno", 1), name
     for child in ast.iter_child_nodes(node):
-        yield from _in(child, local, inside=inside)
+        yield from _in(child, local, modules=modules, inside=inside)
 
 
-def _changed_by(node: ast.AST) -> Iterator[str]:
+def _changed_by(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
     """Names whose values ``node`` itself changes."""
     match node:
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
@@ -94,6 +111,8 @@ def _changed_by(node: ast.AST) -> Iterator[str]:
             yield from _target(target)
         case ast.Call(func=ast.Name(id="next"), args=[ast.Name(id=name), *_]):
             yield name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in modules:
+            pass
         case ast.Call(func=ast.Attribute(value=value, attr=method)):
             if method in MUTATORS:
                 yield from _root(value)
@@ -130,9 +149,13 @@ def _local_to(function: _Function) -> frozenset[str]:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 names.add(name)
             case (
-                ast.FunctionDef(name=name)
-                | ast.AsyncFunctionDef(name=name)
-                | ast.ClassDef(name=name)
+                ast.FunctionDef(name=str(name))
+                | ast.AsyncFunctionDef(name=str(name))
+                | ast.ClassDef(name=str(name))
+                | ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.MatchMapping(rest=str(name))
             ):
                 names.add(name)
             case _:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tokenize
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -146,8 +147,9 @@ class Certification:
 
     def _changing(self) -> tuple[ChangingLine, ...]:
         try:
-            source = self._job.script.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            with tokenize.open(self._job.script) as script:  # by its own encoding
+                source = script.read()
+        except (OSError, UnicodeDecodeError, SyntaxError):
             return ()  # It is a hint: what was found out holds without it.
         return changing_lines(source)
 

@@ -80,6 +80,49 @@ def test_lines_are_counted_as_python_counts_them(end: str) -> None:
     assert (line.number, line.code) == (3, "a.b = 1")
 
 
+OTHERS = """\
+import os, numpy as np
+def prepared(a):
+    import shutil as sh
+    os.remove("x")
+    sh.move("a", "b")
+    np.sort(a.mean())
+    matched(a).append(1)
+    return np.append(a, 1)
+def matched(value):
+    match value:
+        case [_, *rest]:
+            rest.pop()
+        case {"a": q, **more}:
+            more.clear(), q.append(1)
+    try:
+        pass
+    except ValueError as error:
+        error.args = ()
+def real():
+    np.table.update(a=1)
+"""
+
+
+def test_what_only_looks_like_a_change_is_not_named() -> None:
+    """Functions of modules, and what a pattern or a handler binds."""
+    assert [line.number for line in changing_lines(OTHERS)] == [20]
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_of_the_source_itself() -> None:
+    """Python warns of some escapes where it reads them."""
+    (line,) = changing_lines("def f():\n    a.b = '\\d'\n")
+    assert line.name == "a"
+
+
+def test_a_line_is_shown_once() -> None:
+    """Though it changes two things."""
+    lines = changing_lines("def f():\n    a[0], b[0] = 1, 2\n")
+    assert [line.name for line in lines] == ["a", "b"]
+    assert likeliest(lines, None, 9) == lines[:1]
+
+
 @pytest.mark.parametrize("source", ["def f(:", "\0", ""])
 def test_what_is_no_python_has_no_lines(source: str) -> None:
     """It is no error: the hint is left out."""
