@@ -42,7 +42,7 @@ STATE_DIRECTORIES = 3
 """Above the lock: of the job, of all jobs, of the state (``wire.paths``)."""
 ASKED = (
     "asked to save its state and end, as Ctrl-C there would{}; its command resumes it."
-    " Ctrl-C twice in its terminal does not wait for that"
+    " Ctrl-C in its terminal does not wait for that any more"
 )
 
 
@@ -86,7 +86,8 @@ class ForegroundJob:
     def _within(self) -> str:
         """How long it has for that; empty where its spec cannot be read."""
         paths = StatePaths(self.lock.parents[STATE_DIRECTORIES - 1])
-        with contextlib.suppress(LedgerError, OSError, KeyError):
+        unreadable = (LedgerError, OSError, LookupError, TypeError, ValueError)
+        with contextlib.suppress(*unreadable):
             with contextlib.closing(Ledger(paths.ledger, read_only=True)) as ledger:
                 row = ledger.latest_run(self.job)
             if row is not None:

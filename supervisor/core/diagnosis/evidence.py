@@ -101,6 +101,8 @@ class Evidence:
     """Every process of the attempt that was ever seen."""
     subject: OomSubject | None = None
     """What memory was asked for at the end, if it was memory; None: not known."""
+    validated: bool = False
+    """Whether a validation came to its end in this attempt."""
     fits: tuple[FitMemory, ...] = ()
     """What the calls of ``fit`` of the run showed about memory; the newest is last."""
     snapshot_bytes: int | None = None

@@ -71,7 +71,7 @@ EARLIER_STEPS = replace(
     does="a fresh process, without what earlier steps left behind",
     because="a fresh process has nothing in memory of the steps that are done",
 )
-"""The same of a loop of the script's own."""
+"""The same of a loop of the script's own, and of a validation that had room before."""
 
 
 def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationPlan:
@@ -83,8 +83,8 @@ def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationP
     remedy_steps = tuple(s for s in escalation.remedy_steps if _may_help(s, case))
     if _left_something(case):
         others = (step for step in remedy_steps if step.name != "fresh")
-        own = case.evidence.subject is OomSubject.OWN_STEP
-        remedy_steps = (EARLIER_STEPS if own else LEFTOVERS, *others)
+        steps = subject in {OomSubject.OWN_STEP, OomSubject.EVALUATION}
+        remedy_steps = (EARLIER_STEPS if steps else LEFTOVERS, *others)
     return replace(escalation, remedy_steps=remedy_steps, stop=stop)
 
 
@@ -116,7 +116,9 @@ def _may_help(remedy_step: RemedyStep, case: FailureContext) -> bool:
 
 
 def _left_something(case: FailureContext) -> bool:
-    """Whether calls of ``fit``, or other steps, came before it in the process that failed, and a single
-    request was not too large by itself."""
-    between = case.evidence.subject is not OomSubject.EVALUATION
-    return bool(case.evidence.steps_done) and between and not oversize(case)
+    """Whether calls of ``fit``, or other steps, came before it in the process that failed,
+    and a single request was not too large by itself. A validation comes back as it was,
+    unless one before had room in the same process."""
+    evidence = case.evidence
+    between = evidence.subject is not OomSubject.EVALUATION or evidence.validated
+    return bool(evidence.steps_done) and between and not oversize(case)

@@ -59,6 +59,8 @@ class AttemptView:
     tiers: SnapshotStats = NO_SNAPSHOTS
     evidence: StepEvidence | None = None
     """How steps spend their time, as the newest call of ``fit`` told last."""
+    validated: bool = False
+    """An epoch came to its end, with its validation."""
     asks: int = 0
     """Number of the failed step at which it stands still and asks; 0: it does not."""
     log_from: int = 0
@@ -156,6 +158,12 @@ def _promised(record: Record) -> dict[str, Any]:
     return {"promised": True} if record.fields.get("bits") is True else {}
 
 
+def _epoch_ended(record: Record) -> dict[str, Any]:
+    logs = record.fields.get("logs")
+    names = cast("dict[str, object]", logs) if isinstance(logs, dict) else {}
+    return {"validated": True} if any(n.startswith("val_") for n in names) else {}
+
+
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
     RecordKind.FIT_BEGAN: lambda _: {"in_fit": True, "in_own_loop": False},
@@ -164,6 +172,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
     RecordKind.PROMISE: _promised,
+    RecordKind.EPOCH_ENDED: _epoch_ended,
     RecordKind.FINISHED: lambda r: {
         "exit_code": _integer(r, "exit_code"),
         "exit_message": _text(r, "message"),

@@ -71,6 +71,7 @@ def gather(
         refused=view.refused,
         finished=finished(record, view),
         subject=_subject(files, crash, view),
+        validated=view.validated,
         drained=view.drained,
         steps_done=_steps_done(page, view),
         stop_requested=record is not None and record.asked_to_stop,

@@ -173,6 +173,17 @@ def test_what_is_larger_than_the_limit_is_not_tried_again() -> None:
     assert verdict.remedy.kind is RemedyKind.STOP
 
 
+def test_a_validation_that_had_room_before_gets_a_fresh_process() -> None:
+    """What the script keeps of each epoch is gone then; if it has none there, it stops."""
+    story = Story(Cause.DEVICE_OOM)
+    first = story.fail(subject=OomSubject.EVALUATION, validated=True)
+    assert (first.remedy.kind, first.remedy_step) == (RemedyKind.RESTART, "leftovers")
+    assert "of the steps that are done" in first.remedy.because
+    last = story.fail(subject=OomSubject.EVALUATION, validated=True)
+    assert last.remedy.because == STOPS[OomSubject.EVALUATION]
+    assert last.remedy.kind is RemedyKind.STOP
+
+
 FULL = MemoryFigures(limit_bytes=100, in_use_bytes=95, requested_bytes=6)
 
 
@@ -210,7 +221,6 @@ def test_a_batch_without_room_below_the_limit_is_tried_again(
 def test_a_batch_is_tried_again_where_there_was_room_once() -> None:
     """On a GPU the limit is what others left: where a step was done before, where it was
     larger, or where somebody holds a part of the device, it may be so again."""
-    failed = {"subject": OomSubject.BATCH, "step": None, "steps_done": 0}
     trained = Story(Cause.DEVICE_OOM)
     trained.fail(step=10)
     larger = Story(Cause.DEVICE_OOM)
@@ -222,7 +232,13 @@ def test_a_batch_is_tried_again_where_there_was_room_once() -> None:
     )
     alone = Story(Cause.DEVICE_OOM)
     for story, autopsy in ((trained, None), (larger, None), (alone, shared)):
-        verdict = story.fail(**failed, memory=FULL, autopsy=autopsy)
+        verdict = story.fail(
+            subject=OomSubject.BATCH,
+            step=None,
+            steps_done=0,
+            memory=FULL,
+            autopsy=autopsy,
+        )
         assert verdict.remedy.kind is RemedyKind.MICROBATCH
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.host.telemetry import attempt_telemetry
-from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry, fold
+from supervisor.wire.event_file import Record
 from supervisor.wire.paths import AttemptPaths
 from tests.support.long_stories import long_story
 
@@ -52,3 +53,15 @@ def test_a_hole_is_no_story(tmp_path: Path) -> None:
     telemetry.read_rest()
     telemetry.close()
     assert telemetry.view.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("logs", "validated"),
+    [({"loss": 1.0}, False), ({"val_loss": 1.0}, True), (["val_loss"], False)],
+)
+def test_an_epoch_tells_whether_it_was_validated(
+    logs: object, *, validated: bool
+) -> None:
+    """By Keras' own names; the file may hold anything."""
+    record = Record(kind="epoch_ended", ns=1, fields={"logs": logs})
+    assert fold(AttemptView(), [record]).validated is validated
