@@ -56,6 +56,8 @@ def fragmentation_of(*, free_bytes: int, largest_free_bytes: int) -> float:
 
 USED_UP = 0.001
 """So small a part of the limit is nothing that is left, in whatever pieces."""
+CRUMBS_BYTES = 1 << 20
+"""... and at most so much: of a large GPU a thousandth is room for many a tensor."""
 
 
 def verdict(figures: MemoryFigures) -> OomVerdict | None:
@@ -85,7 +87,9 @@ def verdict(figures: MemoryFigures) -> OomVerdict | None:
 def _used_up(limit: int, figures: MemoryFigures, free: int) -> bool:
     """Whether one piece would not help either: a step needs more than the limit, or a
     small request found the last crumbs too small."""
-    return (figures.step_bytes or 0) > limit or free < USED_UP * limit
+    return (figures.step_bytes or 0) > limit or free < min(
+        USED_UP * limit, CRUMBS_BYTES
+    )
 
 
 def _without_pool(figures: MemoryFigures, asked: int) -> OomVerdict | None:

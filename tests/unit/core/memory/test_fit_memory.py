@@ -247,6 +247,16 @@ def test_crumbs_are_no_room_in_pieces() -> None:
     assert verdict(crumbs) is OomVerdict.CAPACITY
     assert verdict(replace(crumbs, limit_bytes=8 * MIB)) is OomVerdict.FRAGMENTATION
     assert verdict(replace(crumbs, limit_bytes=None)) is OomVerdict.FRAGMENTATION
+    large = MemoryFigures(
+        limit_bytes=80 << 30,
+        in_use_bytes=(80 << 30) - 70 * MIB,
+        free_bytes=70 * MIB,
+        requested_bytes=60 * MIB,
+        largest_free_bytes=40 * MIB,
+    )
+    assert (
+        verdict(large) is OomVerdict.FRAGMENTATION
+    )  # a fresh process has it in one piece
 
 
 def _cause(*fits: FitMemory, subject: OomSubject | None = OomSubject.STEP) -> Cause:
