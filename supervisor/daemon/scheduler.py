@@ -369,9 +369,10 @@ class Scheduler:
         """Look at the queue again if what decides about it has changed."""
         if not self.entries.queued:
             return
-        out = self.out_of_service | self._quarantined()
-        usable = [gpu for gpu in self.gpus() if gpu not in out]
         readings = self.starter.observer.readings()
+        out = self.out_of_service | self._quarantined()
+        out |= {one.uuid for one in readings if one.lost}
+        usable = [gpu for gpu in self.gpus() if gpu not in out]
         numbers = [(one.index, one.uuid) for one in readings]
         decides = self.entries.changes, usable, numbers, self.paused_by
         now = self.starter.clock.now()
