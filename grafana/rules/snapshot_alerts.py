@@ -148,8 +148,9 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
         name="TrainwardenRemoteSnapshotStale",
         severity=Severity.WARNING,
         why="The newest one there was complete an hour before the newest on disk: "
-        "whatever the intervals, it was not sent. Or nothing is there an hour after the "
-        "first on disk. Half an hour more for an upload that is under way.",
+        "whatever the intervals, it was not sent. Or none was sent for an hour, and nothing "
+        "is there, or from before a reboot, whose clock was another. Half an hour more for "
+        "an upload that is under way.",
         expr=f"""\
 (
   max by (instance, run) (trainwarden_remote_snapshot_age_seconds)
