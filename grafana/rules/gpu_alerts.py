@@ -121,7 +121,7 @@ GPU_ALERTS: tuple[Alert, ...] = (
         severity=Severity.WARNING,
         why="Out of service by a person is no alert, and ends this one.",
         expr="""\
-trainwarden_gpu_kept_out{reason="quarantine"} == 1
+trainwarden_gpu_kept_out == 1
 unless on (instance, gpu) trainwarden_gpu_kept_out{reason="out_of_service"} == 1""",
         hold="15m",
         summary="GPU {{ $labels.gpu }} failed and is given to no run.",

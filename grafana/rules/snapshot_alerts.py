@@ -148,8 +148,9 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
         name="TrainwardenRemoteSnapshotStale",
         severity=Severity.WARNING,
         why="The newest one there was complete an hour before the newest on disk: "
-        "whatever the intervals, it was not sent. Or nothing is there an hour after the "
-        "first on disk. Half an hour more for an upload that is under way.",
+        "whatever the intervals, it was not sent. Or none was sent for an hour, and nothing "
+        "is there, or from before a reboot, whose clock was another. Half an hour more for "
+        "an upload that is under way.",
         expr=f"""\
 (
   max by (instance, run) (trainwarden_remote_snapshot_age_seconds)
@@ -174,6 +175,7 @@ and on (instance, run) {ACTIVE} == 1""",
                     RUNNING: "1x200",
                     'trainwarden_remote_snapshot_age_seconds{run="digits"}': "60x10 60+60x120 60x70",
                     'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "60x200",
+                    'trainwarden_snapshot_age_seconds{run="digits", tier="memory"}': "60+60x200",
                     'trainwarden_run_state{run="seldom", state="running"}': "1x200",
                     'trainwarden_remote_snapshot_age_seconds{run="seldom"}': "0+60x120 7200x9 0+60x70",
                     'trainwarden_snapshot_age_seconds{run="seldom", tier="durable"}': "600+60x110 0+60x90",
@@ -190,11 +192,23 @@ and on (instance, run) {ACTIVE} == 1""",
                 series={
                     RUNNING: "1x200",
                     'trainwarden_remote_snapshots_total{run="digits"}': "0x200",
-                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "_x5 60x195",
+                    'trainwarden_snapshot_age_seconds{run="digits", tier="memory"}': "10x200",
+                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "_x20 60x180",
                     'trainwarden_run_state{run="local", state="running"}': "1x200",
                     'trainwarden_snapshot_age_seconds{run="local", tier="durable"}': "60x200",
                 },
-                fires=95,
+                fires=110,
+                labels=(DIGITS,),
+            ),
+            AlertCase(
+                about="uploads that stop before a reboot, after which no age is known",
+                series={
+                    RUNNING: "1x200",
+                    'trainwarden_remote_snapshots_total{run="digits"}': "3x20 4x180",
+                    'trainwarden_remote_snapshot_age_seconds{run="digits"}': "60x20 60+60x9 stale",
+                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "60x30 _x5 60x165",
+                },
+                fires=111,
                 labels=(DIGITS,),
             ),
         ),

@@ -43,8 +43,9 @@ from supervisor.wire.paths import StatePaths
 CLOCK = Clock()
 PROBE = Path("/run/trainwarden-gpu/probe.sock")
 """Where ``trainwarden-gpu.service`` listens; the daemon's service has no devices."""
-
-
+TAKE_UP_USEC = 300 * 10**6
+"""Within which a job is taken up when the daemon begins. Of an attempt whose end nobody
+saw, up to ``END_POLLS`` looks are made at what it told, each of half a second."""
 LEAST_SLOTS = 4
 """Small jobs for trying things out are run on small machines."""
 
@@ -113,7 +114,8 @@ def composed(
         scheduler = _scheduler_of(config, starter, journal)
         api = _api_of(config, scheduler, launcher_factory)
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
-        scheduler.load()
+        more_time = partial(notifier.send, EXTEND_TIMEOUT_USEC=str(TAKE_UP_USEC))
+        scheduler.load(before_each=more_time)
         control = ControlServer(Path(config.control), mailbox.ask)
         held.callback(control.close)
         yield Daemon(

@@ -127,8 +127,9 @@ class Scheduler:
             unwritten=self._is_late(),
         )
 
-    def load(self) -> None:
-        """Take up all that the ledger knows. Raises LedgerError."""
+    def load(self, *, before_each: Callable[[], None] = _nothing) -> None:
+        """Take up all that the ledger knows. ``before_each``: called before each job, of
+        which there may be much to read. Raises LedgerError."""
         self.paused_by = self.book.setting("paused_by")
         self.out_of_service = frozenset(self.book.setting("out_of_service") or ())
         runs = {run.job: run for run in self.starter.ledger.latest_runs()}
@@ -140,6 +141,7 @@ class Scheduler:
             for job in asked.keys() | ends.keys()
         }
         for row in self.book.jobs():
+            before_each()
             try:
                 spec = build_spec(specs.pop(row.name))
             except SpecError as error:
@@ -367,9 +369,10 @@ class Scheduler:
         """Look at the queue again if what decides about it has changed."""
         if not self.entries.queued:
             return
-        out = self.out_of_service | self._quarantined()
-        usable = [gpu for gpu in self.gpus() if gpu not in out]
         readings = self.starter.observer.readings()
+        out = self.out_of_service | self._quarantined()
+        out |= {one.uuid for one in readings if one.lost}
+        usable = [gpu for gpu in self.gpus() if gpu not in out]
         numbers = [(one.index, one.uuid) for one in readings]
         decides = self.entries.changes, usable, numbers, self.paused_by
         now = self.starter.clock.now()

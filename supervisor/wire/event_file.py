@@ -22,7 +22,12 @@ from supervisor.wire.room_ahead import take_room
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
 POLL_BYTES = 4 * MAX_LINE_BYTES
-"""Read at most in one call, which takes a quarter of a second."""
+"""Read at most in one call."""
+POLL_LINES = 64 * 1024
+"""... and so many lines, which takes a second: of lines that are hardly anything there
+would be millions, and all runs would wait for them."""
+MOST_NS = 2**63
+"""No time of ours; nor may what a file says be too much for a float, or the ledger."""
 ROOM_BYTES = 64 * 1024
 """Taken ahead of the end of the file: some 300 records."""
 MOST_LATE = 4096
@@ -138,7 +143,7 @@ def encode(record: Record) -> bytes:
 
 def parse_line(line: bytes) -> Record | None:
     """The record in ``line``; None for anything else, however strange."""
-    if len(line) > MAX_LINE_BYTES:
+    if len(line) > MAX_LINE_BYTES or not line.startswith(b"{"):
         return None
     try:
         value: Any = json.loads(line)
@@ -148,7 +153,7 @@ def parse_line(line: bytes) -> Record | None:
         return None
     named = cast("dict[str, Any]", value)
     kind, ns = named.pop("kind", None), named.pop("ns", None)
-    if not isinstance(kind, str) or type(ns) is not int:
+    if not isinstance(kind, str) or type(ns) is not int or not 0 <= ns < MOST_NS:
         return None
     return Record(kind, ns, named)
 
@@ -260,12 +265,13 @@ class EventReader:
         except OSError:
             self._file.close()  # what can no longer be read from is opened anew
             return []
-        whole = content.rfind(b"\n") + 1
-        if not whole and len(content) > MAX_LINE_BYTES:
-            whole = len(content)  # a line without end: skip it rather than wait for it
-        self._offset += whole
+        *lines, rest = content.split(b"\n", POLL_LINES)
+        if not lines and len(rest) > MAX_LINE_BYTES:
+            lines, rest = [rest], b""  # without end: skip it rather than wait for it
+        self.behind = self.behind or b"\n" in rest
+        self._offset += len(content) - len(rest)
         records: list[Record] = []
-        for line in content[:whole].splitlines():
+        for line in lines:
             record = parse_line(line)
             if record is None:
                 self.rejected += 1

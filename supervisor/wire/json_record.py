@@ -4,6 +4,10 @@ from dataclasses import MISSING, Field, fields
 from types import UnionType
 from typing import Any, Self, cast, get_args, get_origin
 
+MOST = 2**64
+"""Larger whole numbers are none of ours: the file may be another user's, and of some no
+float can be made."""
+
 
 class JsonRecord:
     """The base of dataclasses that are written to files as JSON.
@@ -17,13 +21,16 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self | None:
-        """The record in ``value``; None where a field is missing or of another kind."""
+        """The record in ``value``; None where a field is missing or of another kind, or a
+        number that nobody can reckon with."""
         known: dict[str, Any] = {}
         for item in _fields(cls):
             if item.name not in value and item.default is not MISSING:
                 continue
             given = _plain(value.get(item.name))
             if item.name not in value or not isinstance(given, _kinds(item.type)):
+                return None
+            if isinstance(given, int) and abs(given) >= MOST:
                 return None
             known[item.name] = given
         return cls(**known)

@@ -200,6 +200,10 @@ def _wanted(state_dir: Path | None, *, running: bool) -> list[str]:
     ]
 
 
+MOST_NAMED = 20
+"""Jobs of others that are left out by name: a shared box may have thousands."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What came of asking for something of one job after the other."""
@@ -215,11 +219,18 @@ def ask_each(
     client: Client, names: list[str], verb: str, body: dict[str, Any]
 ) -> Answers:
     """Ask for ``verb`` of each job: one that is refused (it has come to its end
-    meanwhile) keeps no other from it."""
+    meanwhile) keeps no other from it. Where the daemon goes away in between, what was done
+    is told all the same."""
     found = Answers([], [], [])
-    for name in names:
+    for asked, name in enumerate(names):
         try:
             found.done.append(client.post(f"/v1/jobs/{quote(name)}/{verb}", body))
+        except NoDaemonError as error:
+            if not asked:
+                raise
+            left = f"{name} and {len(names) - asked - 1} more may not have heard of it"
+            found.refused.append(f"{error}: {left}")
+            break
         except RefusedError as error:
             theirs = error.status == HTTPStatus.FORBIDDEN
             (found.others if theirs else found.refused).append(f"{name}: {error}")
@@ -239,8 +250,11 @@ def _ask_all(
     with asking():
         answers = ask_each(client_of(state_dir), names, verb, body)
     tell_all(answers.done, as_json=as_json)
-    for other in answers.others:
+    for other in answers.others[:MOST_NAMED]:
         click.echo(f"left out: {other}", err=True)
+    if len(answers.others) > MOST_NAMED:
+        more = len(answers.others) - MOST_NAMED
+        click.echo(f"left out: {more} more jobs of others", err=True)
     if answers.refused:
         fail("; ".join(answers.refused), exit_code=1)
 

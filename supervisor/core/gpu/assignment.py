@@ -19,10 +19,12 @@ def names(gpu: Gpu) -> frozenset[int | str]:
 def named(
     wanted: Sequence[int | str] | None, readings: Sequence[Gpu]
 ) -> tuple[str, ...]:
-    """``wanted`` (None: all of the box) by UUID where known, else as it was given."""
+    """``wanted`` (None: all of the box) by UUID where known, else as it was given. The
+    number of one that is lost is another's once the driver has begun anew."""
     if wanted is None:
         return tuple(reading.uuid for reading in readings)
-    known = {name: reading.uuid for reading in readings for name in names(reading)}
+    lost_first = sorted(readings, key=lambda reading: not reading.lost)
+    known = {name: reading.uuid for reading in lost_first for name in names(reading)}
     return tuple(known.get(gpu, str(gpu)) for gpu in wanted)
 
 

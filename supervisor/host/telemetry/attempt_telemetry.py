@@ -23,7 +23,13 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.remediation.history import Unpromised
 from supervisor.core.remediation.proofs import ResumeProof
-from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
+from supervisor.wire.event_file import (
+    MOST_NS,
+    NO_ROOM,
+    EventReader,
+    Record,
+    RecordKind,
+)
 from supervisor.wire.legacy_reasons import refusal_reason, size_source
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
@@ -69,7 +75,7 @@ class AttemptView:
 
 def _integer(record: Record, name: str) -> int | None:
     value = record.fields.get(name)
-    return value if type(value) is int else None
+    return value if type(value) is int and abs(value) < MOST_NS else None
 
 
 def _text(record: Record, name: str) -> str:
@@ -78,7 +84,8 @@ def _text(record: Record, name: str) -> str:
 
 def _seconds(record: Record, name: str) -> float | None:
     value = record.fields.get(name)
-    return float(value) if isinstance(value, (int, float)) else None
+    whole = _integer(record, name)
+    return value if type(value) is float else None if whole is None else float(whole)
 
 
 def _plan(record: Record) -> SnapshotPlan:
@@ -143,7 +150,7 @@ MOST_AT_ONCE = 1_000_000
 
 def _taken(record: Record) -> Taken:
     return Taken(
-        tier=_text(record, "tier") or DURABLE,
+        tier=MEMORY if record.fields.get("tier") == MEMORY else DURABLE,
         ns=record.ns,
         size_bytes=_integer(record, "bytes"),
         seconds=_seconds(record, "seconds"),
@@ -319,6 +326,7 @@ class Telemetry:
     def __init__(self, paths: AttemptPaths) -> None:
         self._page = PageReader(paths.page)
         self._reader = EventReader(paths.events)
+        self._polls_left = END_POLLS
         self.view = AttemptView()
 
     def poll(self) -> list[Event]:
@@ -337,12 +345,21 @@ class Telemetry:
         """Read on to the end, of an attempt that has ended: what nobody followed may be
         the records of weeks, and the last of them tell how it ended."""
         self.poll()
-        for _ in range(END_POLLS):
-            if not self.behind:
-                return
+        while not self.is_read():
             self.poll()
+        if self.behind:
+            self.poll()
+
+    def is_read(self) -> bool:
+        """Whether nothing is to be waited for any more of what an attempt told that has
+        ended, asked after each ``poll``: one more has the last, at most."""
+        if not self.behind:
+            return True
+        self._polls_left -= 1
+        if self._polls_left >= 0:
+            return False
         self._reader.pass_over()
-        self.poll()
+        return True
 
     def page(self) -> Page | None:
         """Where the attempt is; None: it has not said yet."""

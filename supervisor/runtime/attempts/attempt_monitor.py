@@ -235,7 +235,7 @@ class AttemptMonitor:
         if not handle.telemetry.behind:
             self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
-        if ended and handle.telemetry.behind:
+        if ended and not handle.telemetry.is_read():
             return  # how it ended is told by what comes last
         if ended:
             self._asking = None

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from supervisor.cli.sources.daemon_client import client_of
 from supervisor.core.jobs.authorization import Caller
 from supervisor.daemon.api.routes import answer
 from supervisor.daemon.daemon import Daemon
-from supervisor.host.control.control_client import Client, RefusedError
+from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from supervisor.host.control.control_server import Request
 from supervisor.host.service.user_name import user_name
 from tests.support.boxes import until
@@ -67,6 +67,37 @@ def test_one_that_is_refused_keeps_no_other(daemon: Daemon, tmp_path: Path) -> N
     assert "train has finished" in answers.refused[0]
     assert answers.others == []
     until(lambda: {row["job"]: row["attempt"] for row in told("status")}["endless"] > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving(Client):
+    """Talks to a daemon that goes away after one answer."""
+
+    real: Client
+    asked: list[str] = field(default_factory=list[str])
+
+    @override
+    def post(self, place: str, body: dict[str, Any]) -> Any:
+        self.asked.append(place)
+        client = self.real if len(self.asked) == 1 else Client(Path("/nowhere"))
+        return client.post(place, body)
+
+
+def test_a_daemon_that_goes_away_amid_all(daemon: Daemon, tmp_path: Path) -> None:
+    """What was asked for before that is told; who heard nothing of it is said."""
+    del daemon
+    script = tmp_path / "endless.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: states()["endless"] == "running")
+    leaving = Leaving(Path("/nowhere"), client_of(None))
+    answers = ask_each(leaving, ["endless", "two", "three"], "restart", {})
+    assert [job["job"] for job in answers.done] == ["endless"]
+    assert answers.refused == [
+        "no daemon answers at /nowhere: two and 1 more may not have heard of it"
+    ]
+    with pytest.raises(NoDaemonError):
+        ask_each(Client(Path("/nowhere")), ["endless"], "restart", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +156,10 @@ def test_all_of_a_member_are_their_own(
 
         member.setattr(job_commands, "client_of", client_of_member)
         done = invoke(*words)
+        member.setattr(job_commands, "MOST_NAMED", 0)
+        many = invoke(*words)
     assert done.exit_code == 0, done.output
+    assert "left out: 1 more jobs of others\n" in many.stderr
     assert done.stdout.startswith("endless: ")
     assert "endless-2" not in done.stdout
     assert "left out: endless-2: the job belongs to bob" in done.stderr

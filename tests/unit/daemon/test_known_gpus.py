@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon.composition import composed
+from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.known_gpus import SETTING, KnownGpus
 from supervisor.host.gpu.gpu_monitor import GpuView
 from supervisor.host.ledger.job_book import JobBook
@@ -29,8 +32,9 @@ def driver(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def lost(state: Path) -> Mapping[str, bool]:
-    """What a new daemon tells of each GPU, by UUID."""
+@contextlib.contextmanager
+def daemon_in(state: Path) -> Generator[Daemon]:
+    """A new daemon, which the driver has told of its GPUs."""
     launcher = QuickLauncher(fate=lambda _: Fate(looks=1))
     house = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
     with composed(
@@ -44,6 +48,12 @@ def lost(state: Path) -> Mapping[str, bool]:
         until(sampled)
         daemon.show_at = 0.0
         daemon.turn()
+        yield daemon
+
+
+def lost(state: Path) -> Mapping[str, bool]:
+    """What a new daemon tells of each GPU, by UUID."""
+    with daemon_in(state) as daemon:
         return {gpu.uuid: gpu.lost for gpu in daemon.observer.readings()}
 
 
@@ -65,6 +75,23 @@ def test_one_that_is_gone_is_told_by_the_next_daemon(
     with book(tmp_path) as kept:
         (gone,) = (gpu for gpu in KnownGpus(kept).recall() if gpu.uuid == SECOND)
         assert (gone.index, gone.bus) == (1, "0000:31:00")
+
+
+def test_one_that_is_gone_is_given_to_no_job(nvml: FakeNvml, tmp_path: Path) -> None:
+    """A job that asks for any gets another, and one that asks for all waits."""
+    nvml.gpus(2)
+    assert lost(tmp_path) == {FIRST: False, SECOND: False}
+    nvml.gpus(1)
+    with daemon_in(tmp_path) as daemon:
+        me = Caller(uid=os.geteuid(), name=user_name(os.geteuid()))
+        for name, count in (("all", 2), ("any", 1), ("more", 1)):
+            tables = {"script": "/nowhere/t.py", "name": name, "gpu_count": count}
+            daemon.api.submit(me, tables, build_spec(tables))
+        for _ in range(3):
+            daemon.turn()
+        lives = {name: entry.life for name, entry in daemon.scheduler.entries.items()}
+        assert lives["all"].because == "wants 2 GPUs, 1 are in service"
+        assert SECOND not in (*lives["any"].gpus, *lives["more"].gpus)
 
 
 def test_those_of_another_machine_are_not_lost_here(

@@ -198,6 +198,7 @@ def test_records_of_another_shape_are_none() -> None:
     )
     assert CrashReport.from_json(report.to_json()) == report
     assert CrashReport.from_json({**report.to_json(), "in_fit": "yes"}) is None
+    assert CrashReport.from_json({**report.to_json(), "steps_done": 10**400}) is None
     assert ExitRecord.from_json({"pid": 1}) is None
 
 

@@ -38,6 +38,13 @@ def test_a_spec_may_name_a_gpu_by_index_or_uuid() -> None:
     assert named([0], [Gpu(uuid="GPU-c")]) == ("0",)  # lost before it was counted
 
 
+def test_the_number_of_a_lost_gpu_is_given_to_another() -> None:
+    """A driver that begins anew counts those that it finds."""
+    lost, again = replace(FIRST, lost=True), replace(SECOND, index=0)
+    assert named([0], (again, lost)) == ("GPU-b",)
+    assert named([0], (SECOND, lost)) == ("GPU-a",)
+
+
 def test_only_uuids_are_known_without_the_driver() -> None:
     """An index may be any GPU until it has spoken, and so may all of them."""
     assert by_uuid(("GPU-a", "MIG-b"))

@@ -1,15 +1,24 @@
 """The telemetry of an attempt that told more than one look reads."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from supervisor.core.jobs.accounting.snapshot_stats import (
+    tier_statuses,
+    totals_from_json,
+    totals_to_json,
+)
 from supervisor.host.telemetry import attempt_telemetry
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry, fold
-from supervisor.wire.event_file import Record
+from supervisor.wire.event_file import POLL_LINES, Record
 from supervisor.wire.paths import AttemptPaths
 from tests.support.long_stories import long_story
+
+HUGE = "1" + "0" * 400
+"""No float can be made of it."""
 
 
 def test_who_reads_a_long_story_knows_that_there_is_more(tmp_path: Path) -> None:
@@ -65,3 +74,57 @@ def test_an_epoch_tells_whether_it_was_validated(
     """By Keras' own names; the file may hold anything."""
     record = Record(kind="epoch_ended", ns=1, fields={"logs": logs})
     assert fold(AttemptView(), [record]).validated is validated
+
+
+def test_lines_that_are_next_to_nothing_hold_nobody_up(tmp_path: Path) -> None:
+    """Of millions of them a look takes some; what is told behind them is heard."""
+    paths = AttemptPaths(tmp_path)
+    paths.events.write_bytes(b"\n" * (POLL_LINES + 1))
+    long_story(paths.events.with_name("more"), polls=0)
+    with paths.events.open("ab") as file:
+        file.write(paths.events.with_name("more").read_bytes())
+    telemetry = Telemetry(paths)
+    seen: list[tuple[bool, int | None]] = []
+    for _ in range(2):
+        telemetry.poll()
+        seen.append((telemetry.behind, telemetry.view.exit_code))
+    telemetry.close()
+    assert seen == [(True, None), (False, 0)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"kind": "snapshot", "ns": {HUGE}, "tier": "memory"}}',
+        f'{{"kind": "snapshot", "ns": 1, "tier": "memory", "seconds": {HUGE}}}',
+        f'{{"kind": "snapshot", "ns": 1, "tier": "memory", "bytes": {HUGE}}}',
+        f'{{"kind": "snapshot_plan", "ns": 1, "memory_seconds": {HUGE}}}',
+        f'{{"kind": "restored", "ns": 1, "step": {HUGE}}}',
+    ],
+)
+def test_a_figure_that_nobody_can_reckon_with(line: str, tmp_path: Path) -> None:
+    """The file is another user's: what it says ends no daemon, today or, from the ledger,
+    at each of its starts."""
+    paths = AttemptPaths(tmp_path)
+    paths.events.write_text(f"{line}\n")
+    telemetry = Telemetry(paths)
+    telemetry.read_rest()
+    telemetry.close()
+    tiers = totals_from_json(
+        json.loads(json.dumps(totals_to_json(telemetry.view.tiers)))
+    )
+    for one in tier_statuses(tiers, now=5.0).values():
+        assert one.age_seconds == pytest.approx(5.0)
+        assert one.seconds is None
+        assert one.size_bytes is None
+    assert telemetry.view.restored_step is None
+
+
+def test_there_are_two_tiers_whatever_a_record_says(tmp_path: Path) -> None:
+    """Names of others would be series of their own, as many as somebody likes."""
+    paths = AttemptPaths(tmp_path)
+    paths.events.write_text('{"kind": "snapshot", "ns": 1, "tier": "of mine"}\n')
+    telemetry = Telemetry(paths)
+    telemetry.poll()
+    telemetry.close()
+    assert telemetry.view.tiers.snapshots == {"durable": 1}

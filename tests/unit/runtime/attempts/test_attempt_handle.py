@@ -25,6 +25,7 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.child_process import Process
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
+from supervisor.host.telemetry import attempt_telemetry
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.runtime.attempts.attempt_handle import AttemptHandle
 from supervisor.runtime.attempts.attempt_monitor import (
@@ -36,7 +37,7 @@ from supervisor.runtime.attempts.attempt_monitor import (
     AttemptMonitor,
     shared,
 )
-from supervisor.wire.event_file import EventWriter
+from supervisor.wire.event_file import POLL_BYTES, EventWriter
 from supervisor.wire.page import Page, PageWriter
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records.end_records import Shimmed
@@ -233,6 +234,35 @@ def test_an_attempt_that_ends_before_all_is_read(tmp_path: Path) -> None:
     assert exited.evidence.script_exit_code == 0
     assert following.earlier.tiers.snapshots == {"memory": count}
     assert RunArchive(ledger).snapshots(1)[1] == following.earlier.tiers
+    ledger.close()
+
+
+def test_an_end_waits_for_nobody_who_goes_on_telling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may append to the file of an attempt that has ended, faster than it is
+    read: the end is taken in all the same."""
+    monkeypatch.setattr(attempt_telemetry, "END_POLLS", 3)
+    paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    following = following_of(paths, ledger)
+    posted: list[Event] = []
+    following.post = posted.append
+    files = paths.attempt(1)
+    files.root.mkdir(parents=True)
+    with holding(1) as shim:
+        attempt = DirectAttempt(paths=files, shim=Process.of(shim.pid))
+    following.start(attempt, taken_over=True)
+    assert following.handle is not None
+    following.handle.started = True
+    size = POLL_BYTES
+    for _ in range(100):
+        size += 2 * POLL_BYTES
+        files.events.touch()
+        os.truncate(files.events, size)
+        following.look(replace(fresh(), attempt=1), NOBODY_ASKS)
+        if any(isinstance(one, Exited) for one in posted):
+            break
+    assert any(isinstance(one, Exited) for one in posted)
     ledger.close()
 
 
