@@ -35,7 +35,7 @@ from trainers.fit.telemetry.step_counter import Steps
 from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import baked_values, hidden_state
+from trainers.state.hidden import baked_values, hidden_state
 
 
 class FitRun:

@@ -31,7 +31,8 @@ from trainers.process.hooks import framework_setup
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import callback_state, hidden_state
+from trainers.state import callback_state
+from trainers.state.hidden import hidden_state
 
 NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
 BACKUP = (

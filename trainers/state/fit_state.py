@@ -15,7 +15,7 @@ from trainers.process.script import python_random
 from trainers.snapshots import model_description
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, decode, encode, model_build, variable_state
-from trainers.state.hidden_state import KEY, HiddenState
+from trainers.state.hidden.hidden_state import KEY, HiddenState
 
 OTHER_REPLICAS = (
     "it is trained on {} devices at once, and was on {}, each of which has a state of its"

@@ -19,7 +19,7 @@ from trainers.fit.fit_position import FitCall
 from trainers.process.attempt_reporting import Attempt
 from trainers.state import callback_state, encode, variable_state
 from trainers.state.callback_state import Unsaved
-from trainers.state.hidden_state import HiddenState
+from trainers.state.hidden.hidden_state import HiddenState
 
 SLACK_BYTES = 2 << 20
 SLACK = 1.02

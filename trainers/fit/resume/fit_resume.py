@@ -14,7 +14,8 @@ from trainers.fit.telemetry.step_counter import Steps
 from trainers.fit.validation import Validation
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import callback_state, hidden_state
+from trainers.state import callback_state
+from trainers.state.hidden import hidden_state
 
 
 class FitResume:

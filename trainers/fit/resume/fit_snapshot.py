@@ -20,8 +20,9 @@ from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import baked_values, callback_state, fit_state
-from trainers.state.hidden_state import HiddenState
+from trainers.state import callback_state, fit_state
+from trainers.state.hidden import baked_values
+from trainers.state.hidden.hidden_state import HiddenState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

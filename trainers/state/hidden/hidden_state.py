@@ -18,12 +18,13 @@ import numpy as np
 from trainers.backends import torch_loaders
 from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import baked_values, decode, encode, iterator_state, reachable
-from trainers.state.baked_values import BakedValues
+from trainers.state import decode, encode, iterator_state
 from trainers.state.callback_state import FILES, refers
 from trainers.state.compilation import Compilation
-from trainers.state.fingerprint import Mark
-from trainers.state.marks import (
+from trainers.state.hidden import baked_values, reachable
+from trainers.state.hidden.baked_values import BakedValues
+from trainers.state.hidden.fingerprint import Mark
+from trainers.state.hidden.marks import (
     Name,
     changed,
     flat,
@@ -32,7 +33,7 @@ from trainers.state.marks import (
     nested,
     values_of,
 )
-from trainers.state.reachable import Owner, Reached
+from trainers.state.hidden.reachable import Owner, Reached
 from trainers.state.variable_state import Places
 
 KEY = "hidden"

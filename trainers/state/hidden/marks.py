@@ -6,8 +6,9 @@ from operator import itemgetter
 from typing import Any
 
 from trainers.backends.selected import backend
-from trainers.state import encode, fingerprint, object_state
-from trainers.state.reachable import Owner, Reached
+from trainers.state import encode, object_state
+from trainers.state.hidden import fingerprint
+from trainers.state.hidden.reachable import Owner, Reached
 
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
 PLAIN = (type(None), bool, int, float, str)

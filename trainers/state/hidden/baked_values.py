@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from trainers.backends.selected import backend
-from trainers.state import decode, reachable
-from trainers.state.marks import Name, flat, nested, plain_values
-from trainers.state.reachable import Reached
+from trainers.state import decode
+from trainers.state.hidden import reachable
+from trainers.state.hidden.marks import Name, flat, nested, plain_values
+from trainers.state.hidden.reachable import Reached
 
 TRAIN, TEST = "train", "test"
 """The functions of a model that are traced once."""

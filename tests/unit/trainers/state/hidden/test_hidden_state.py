@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers.state import hidden_state
-from trainers.state.hidden_state import HiddenState
+from trainers.state.hidden import hidden_state
+from trainers.state.hidden.hidden_state import HiddenState
 from trainers.state.variable_state import Places
 
 

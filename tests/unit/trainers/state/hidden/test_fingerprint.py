@@ -18,7 +18,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.state import fingerprint
+from trainers.state.hidden import fingerprint
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

@@ -1,0 +1,1 @@
+"""State that belongs to no model: reached from the script, marked, saved, given back."""
