@@ -159,6 +159,10 @@ HIDDEN = (
         told="a fit inside a fit"),
     _hidden("recurrent", "a stateful LSTM"),
     _hidden("large", "an array of 2 MB"),
+    _hidden("library", "a function's cache, a context variable, attributes of a thread,"
+        " the environment"),
+    _hidden("cache", "a cache of bounded size, of what is drawn",
+        why_no_bits="cannot be saved"),
     _hidden("frame", "a Python generator", why_no_bits="cannot be saved"),
     _hidden("clone", "a model made in training", why_no_bits="cannot be saved"),
     _hidden("in_data", "a generator that a PyDataset draws from",
@@ -211,8 +215,10 @@ def _concealed(name: str, features: str) -> CertifyRow:
 
 
 CONCEALED = (
-    _concealed("environment", "a counter in os.environ"),
-    _concealed("buffer", "a counter in a buffer of ctypes"),
+    _concealed("library", "a counter in an attribute of a library's module"),
+    _concealed(
+        "descriptor", "a counter in a file of memory (memfd), by its descriptor"
+    ),
 )
 """The proof says that they differ."""
 

@@ -11,11 +11,10 @@ import os, sys
 import keras
 import numpy as np
 
-class Hidden(keras.callbacks.Callback):
+class Hidden(keras.callbacks.Callback):  # no snapshot has what a library keeps
     def on_train_batch_end(self, batch, logs=None):
-        calls = int(os.environ.get("CALLS", 0)) + 1  # no snapshot has this
-        os.environ["CALLS"] = str(calls)
-        self.model.optimizer.learning_rate.assign(0.1 / (1 + calls))
+        os.calls = getattr(os, "calls", 0) + 1
+        self.model.optimizer.learning_rate.assign(0.1 / (1 + os.calls))
 
 x = np.random.rand(80, 6).astype("float32")
 model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dropout(0.3)])
@@ -67,7 +66,7 @@ def test_hidden_state(trainwarden: Trainwarden) -> None:
     assert "in no snapshot" in found["lines"][1]
     assert found["lines"][2:] == [
         "where to look in the script:",
-        """  line 9: os.environ["CALLS"] = str(calls)""",
+        '  line 8: os.calls = getattr(os, "calls", 0) + 1',
     ]
 
 

@@ -127,6 +127,7 @@ class Boundary:
         state, tensors, told = fit_snapshot.capture(parts, fit_done=fit_done)
         for sentence in told:
             self._determinism.tell(sentence)
+        state[fit_snapshot.WHY_NOT] = self._determinism.withdrawn
         if not patient and not session.saver.prepared(tensors):
             self._attempt.enter(before)
             return

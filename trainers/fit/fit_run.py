@@ -158,7 +158,7 @@ class FitRun:
             backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),
             shared_data.why_not_exact(self._call.data),
             shared_data.validation_why_not_exact(self._call.validation_data),
-            *self._resume.told_of_hidden(),
+            *self._resume.told_before(),
             model=backend.digest(self.model, self.source.element_spec),
         )
         skipped_steps.tell(self._attempt)

@@ -28,6 +28,7 @@ _NOT_STATE = frozenset(
         "files",
         "loop_files",
         "loop_why_not",
+        "fit_why_not",
         "variables",
         KEY,
         COMPUTATION,

@@ -2,7 +2,6 @@
 are as fresh without training depending on them.
 """
 
-import ctypes
 import os
 import random
 import secrets
@@ -127,8 +126,7 @@ def fresh_names():
 
 # --- state where nobody looks ------------------------------------------------------
 
-buffer = ctypes.create_string_buffer(8)
-COUNT = "CERTIFY_COUNT"
+memory = os.memfd_create("certify")
 
 
 def fit_by(count):
@@ -144,20 +142,21 @@ def fit_by(count):
     finish(model)
 
 
-def in_environment():
-    os.environ[COUNT] = str(int(os.environ.get(COUNT, "0")) + 1)
-    return int(os.environ[COUNT])
+def in_library():
+    """Nobody looks for state of a script in a module that is not its own."""
+    secrets.calls = getattr(secrets, "calls", 0) + 1
+    return secrets.calls
 
 
-def in_buffer():
-    number = ctypes.c_int64.from_buffer(buffer)
-    number.value += 1
-    return number.value
+def in_descriptor():
+    count = int.from_bytes(os.pread(memory, 8, 0), "little") + 1
+    os.pwrite(memory, count.to_bytes(8, "little"), 0)
+    return count
 
 
-def concealed_environment():
-    fit_by(in_environment)
+def concealed_library():
+    fit_by(in_library)
 
 
-def concealed_buffer():
-    fit_by(in_buffer)
+def concealed_descriptor():
+    fit_by(in_descriptor)

@@ -1,9 +1,12 @@
 """A row a function: state that training changes and that no model holds."""
 
 import collections
+import contextvars
 import functools
 import itertools
+import os
 import random
+import threading
 
 import keras
 import numpy as np
@@ -35,6 +38,27 @@ def remember(value):
     count += 1
     noted.append(value)
     rates["factor"] *= 0.99 if value < 0.7 else 0.98
+
+
+@functools.cache
+def cached_rate(key):
+    return 0.5 + drawn.random()
+
+
+@functools.lru_cache
+def bounded_rate(key):
+    return 0.5 + drawn.random()
+
+
+calls = contextvars.ContextVar("calls")
+of_thread = threading.local()
+
+
+def counted():
+    calls.set(calls.get(0) + 1)
+    of_thread.count = getattr(of_thread, "count", 0) + 1
+    os.environ["CERTIFY_COUNT"] = str(int(os.environ.get("CERTIFY_COUNT", "0")) + 1)
+    return calls.get(), of_thread.count, int(os.environ["CERTIFY_COUNT"])
 
 
 class Stats:
@@ -86,6 +110,32 @@ def hidden_names():
     model.set_weights(average.weights)
     finish(model, noted=noted, count=count, of_class=[Stats.total, Stats.by_kind],
         times=called.times)  # fmt: skip
+
+
+def hidden_library():
+    x, y = seeded()
+    model = noisy()
+
+    def step(batch, logs):
+        one, two, three = counted()
+        set_rate(model, cached_rate(one % 9) / (1 + 0.01 * two + 0.01 * three))
+
+    callback = cb.LambdaCallback(on_train_batch_begin=step)
+    train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[callback])
+    finish(model, after=[*counted(), *map(cached_rate, range(9)), drawn.random()])
+
+
+def hidden_cache():
+    x, y = seeded()
+    model = noisy()
+    steps = itertools.count()
+
+    def step(batch, logs):
+        set_rate(model, bounded_rate(next(steps) % 7))
+
+    callback = cb.LambdaCallback(on_train_batch_begin=step)
+    train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[callback])
+    finish(model)
 
 
 def hidden_draws():

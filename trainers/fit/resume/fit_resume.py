@@ -73,10 +73,15 @@ class FitResume:
         """Why bits are not promised where the script has set other seeds on its way."""
         return snapshot_match.check_seeds(self._taken)
 
-    def told_of_hidden(self) -> list[str]:
-        """What was said of hidden state when the snapshot was taken."""
-        taken = self._taken
-        return [] if taken is None else hidden_state.told_of(taken.manifest.state)
+    def told_before(self) -> list[str]:
+        """Why bits were not promised any more when the snapshot was taken: what was
+        withdrawn stays so, and is not put to the proof."""
+        if self._taken is None:
+            return []
+        state = self._taken.manifest.state
+        before: str | None = state.get(fit_snapshot.WHY_NOT)  # not of an older version
+        told = [] if before is None else [before]
+        return [*told, *hidden_state.told_of(state)]
 
     # --- where the loop goes on ----------------------------------------------------
 

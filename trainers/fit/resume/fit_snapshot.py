@@ -24,6 +24,9 @@ from trainers.state import callback_state, fit_state
 from trainers.state.hidden import baked_values
 from trainers.state.hidden.hidden_state import HiddenState
 
+WHY_NOT = "fit_why_not"
+"""Where a snapshot's JSON says why bits were not promised any more when it was taken."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitParts:

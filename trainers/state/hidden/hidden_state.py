@@ -24,6 +24,7 @@ from trainers.state.compilation import Compilation
 from trainers.state.hidden import baked_values, reachable
 from trainers.state.hidden.baked_values import BakedValues
 from trainers.state.hidden.fingerprint import Mark
+from trainers.state.hidden.library_state import UnreadableCache
 from trainers.state.hidden.marks import (
     Name,
     changed,
@@ -218,6 +219,9 @@ class HiddenState:
         self, encoder: encode.StateEncoder, name: Name, value: Any, told: list[str]
     ) -> Any:
         """``value`` as JSON in a list; None: it is left out."""
+        if isinstance(value, UnreadableCache):
+            told.append(LOST.format(reachable.at(*name), value))
+            return None
         before = len(encoder.tensors)
         try:
             found = encoder.encode(value)

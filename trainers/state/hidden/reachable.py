@@ -8,7 +8,9 @@ names, and their variables.
 """
 
 import collections
+import contextvars
 import functools
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ import numpy as np
 from trainers.backends import keras_losses
 from trainers.backends.selected import backend
 from trainers.state import object_state
+from trainers.state.hidden import library_state
+from trainers.state.hidden.library_state import CachedFunction, LibraryState
 
 LEAVES = (type(None), bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 """Types that lead nowhere."""
@@ -284,6 +288,27 @@ class _Walk:
         self._waiting.append((path, call.func))
         self._given(path, (*call.args, *call.keywords.values()))
 
+    def of_cached(self, path: str, function: Any) -> None:
+        """The function that is cached, and its results, where it may give others again."""
+        self._waiting.append((path, function.__wrapped__))
+        if object_state.is_of_the_script(function):
+            self._library(f"{path}()/", library_state.of_cache(function))
+
+    def of_context(self, path: str, variable: "contextvars.ContextVar[Any]") -> None:
+        """Its value in the context of training."""
+        self._library(f"{path}/", library_state.of_context(variable))
+
+    def of_local(self, path: str, local: threading.local) -> None:
+        """The attributes that it has in the thread of training."""
+        self._namespace(path, tuple(vars(local)), vars(local))
+
+    def _library(self, path: str, kept: LibraryState | None) -> None:
+        if kept is None:
+            return
+        self._owners[path] = Owner(path, kept.names, kept.values, kept.put)
+        for name, value in kept.values().items():
+            self._waiting.append((at(path, name), value))
+
     def of_function(self, path: str, function: types.FunctionType) -> None:
         """The names that it uses, what it is closed over, its attributes and defaults."""
         wrapped = getattr(function, "__wrapped__", None)
@@ -294,6 +319,8 @@ class _Walk:
         called = self._once(_named(function.__module__, function.__qualname__))
         names = names_in(function.__code__)
         self._mentioned |= names
+        if "environ" in names:
+            self._library("os.environ", library_state.of_environment())
         self._cells(called, function)
         self._globals(function.__globals__, names)
         own = tuple(name for name in vars(function) if name not in AUTOGRAPH_SETS)
@@ -438,6 +465,9 @@ _VISITORS: tuple[tuple[Any, Callable[[_Walk, str, Any], None]], ...] = (
     (types.FunctionType, _Walk.of_function),
     (types.MethodType, _Walk.of_method),
     (functools.partial, _Walk.of_partial),
+    (CachedFunction, _Walk.of_cached),
+    (contextvars.ContextVar, _Walk.of_context),
+    (threading.local, _Walk.of_local),
     ((types.BuiltinMethodType, types.MethodWrapperType), _Walk.of_built_in),
     (types.ModuleType, lambda _walk, _path, _one: None),
     (type, lambda walk, _path, one: walk.of_class(one)),
