@@ -188,15 +188,16 @@ def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
 
 
 def _wanted(state_dir: Path | None, *, running: bool) -> list[str]:
-    """The jobs of the daemon that are to run; ``running``: without those that wait for
-    their turn, or are over."""
+    """The jobs of the daemon that run, or will; ``running``: without those that wait for
+    their turn. One that has ended will not, one that could not begin may."""
     with asking():
         jobs = client_of(state_dir).get("/v1/status")["jobs"]
     rows = [(row, JobState(row["state"])) for row in jobs if row["wanted"] == "run"]
     return [
         row["job"]
         for row, state in rows
-        if not running or not (state.ended or state is JobState.QUEUED)
+        if not (running and state is JobState.QUEUED)
+        and not (state.ended and (running or row["attempt"]))
     ]
 
 
