@@ -21,6 +21,7 @@ from supervisor.core.jobs.managed.job_events import (
     SubmitRequested,
 )
 from supervisor.core.jobs.managed.job_phase import JobLifecycle
+from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
 from supervisor.daemon.managed_job import (
     ForbiddenError,
@@ -196,7 +197,8 @@ class ApiService:
         return self._ask(caller, name, asked, did=did)
 
     def start(self, caller: Caller, name: str, choice: ResumeOptions) -> ManagedJob:
-        """Let a job run that has ended, or go on with it."""
+        """Let a job run that has ended, or go on with it. Raises SchedulerError, too, where
+        its script was changed, and nobody said what then."""
         asked = StartRequested(fresh=choice.fresh)
         return self._ask(caller, name, asked, did="start", choice=choice)
 
@@ -228,6 +230,8 @@ class ApiService:
             entry.reread(self._row(name))
 
         def first() -> None:
+            if not stop:
+                self._refuse_changes(entry, choice)
             try:
                 self.scheduler.write(write_down)
             except LedgerError:
@@ -239,6 +243,12 @@ class ApiService:
 
         self.scheduler.happen(entry, asked, first=first)
         return entry
+
+    def _refuse_changes(self, entry: ManagedJob, choice: ResumeOptions) -> None:
+        try:
+            self.scheduler.starter.refuse_changes(entry, choice)
+        except StartRefusedError as error:
+            raise SchedulerError(str(error)) from error
 
     def forget(self, caller: Caller, name: str) -> None:
         """Take a job off the list; its incidents stay, and its name is free."""

@@ -30,6 +30,7 @@ from supervisor.runtime.run_setup import (
     ResumeOptions,
     begin,
     end_of,
+    planned_start,
     supervisor_for,
 )
 from supervisor.runtime.status_builder import paths_of
@@ -77,6 +78,17 @@ class RunStarter:
         self._take_up(supervisor, begun)
         supervisor.begin()
         return supervisor
+
+    def refuse_changes(self, entry: ManagedJob, choice: ResumeOptions) -> None:
+        """Raises StartRefusedError, LedgerError: as things are, ``start`` would refuse it,
+        where whoever asked for it is told no more."""
+        planned_start(
+            job_of(entry, entry.spec),
+            self.paths,
+            self.ledger,
+            choice,
+            saves_before=entry.life.active,
+        )
 
     def adopt(self, entry: ManagedJob, run: RunRow) -> Supervisor:
         """Go on with a run that an earlier daemon had, running or not.
