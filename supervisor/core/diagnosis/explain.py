@@ -40,7 +40,7 @@ HEADLINES: Mapping[Cause, str] = {
     Cause.STALLED: "training was alive but made no progress",
     Cause.UNKILLABLE: "a process could not be ended, not even by SIGKILL",
     Cause.NATIVE_CRASH: "native code crashed",
-    Cause.PREEMPTED: "somebody outside ended the process",
+    Cause.PREEMPTED: "something other than Trainwarden ended the process",
     Cause.UNKNOWN: "it ended for a reason nobody could see",
 }
 
