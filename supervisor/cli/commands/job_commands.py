@@ -399,5 +399,9 @@ def resume(*, state_dir: Path | None, as_json: bool) -> None:
 
     Example, after maintenance: trainwarden resume
     """
-    post(state_dir, "/v1/box/resume", {})
-    click.echo(json.dumps({"paused": False}) if as_json else "resumed")
+    with asking():
+        client = client_of(state_dir)
+        paused = client.get("/v1/status")["paused_by"] is not None
+        client.post("/v1/box/resume", {})
+    text = "resumed" if paused else "it was not paused"
+    click.echo(json.dumps({"paused": False}) if as_json else text)

@@ -56,7 +56,21 @@ def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
     (row,) = told("snapshots", "train")
     assert row["step"] == 7
     assert row["path"].startswith(str(tmp_path / "state" / "jobs" / "train" / "run-1"))
+    assert (
+        f"on disk: {Path(row['path']).parent}\n" in invoke("snapshots", "train").stdout
+    )
     assert told("memory", "train")["attempt"] == 1
+
+
+def test_a_table_in_a_pipe_is_printed_at_each_look(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Whole lines, every time, not only the last one when it ends."""
+    del daemon
+    finished(tmp_path)
+    shown = invoke("top", "--times", "2", "--every", "0.1").stdout
+    assert shown.endswith("\n")
+    assert sum(line.startswith("train ") for line in shown.splitlines()) == 2
 
 
 def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:

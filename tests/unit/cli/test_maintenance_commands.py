@@ -125,6 +125,29 @@ def test_a_start_tells_nothing_of_before(daemon: Daemon, tmp_path: Path) -> None
     until(lambda: states()["endless"] == "running")
 
 
+def test_a_job_that_never_began_is_forgotten_whole(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """It has no snapshots to remove."""
+    del daemon
+    script = tmp_path / "train.py"
+    script.touch()
+    assert invoke("submit", "--gpu-count", "9", script).exit_code == 0
+    assert invoke("stop", "train").exit_code == 0
+    done = invoke("forget", "--snapshots", "train")
+    assert done.exit_code == 0, done.output
+    assert told("status") == []
+    assert invoke("forget", "--snapshots", "train").exit_code == 2
+
+
+def test_what_was_not_paused_is_not_resumed(daemon: Daemon) -> None:
+    """It is no failure, but not told as something done."""
+    del daemon
+    assert invoke("resume").stdout == "it was not paused\n"
+    invoke("pause")
+    assert invoke("resume").stdout == "resumed\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Leaving(Client):
     """Talks to a daemon that goes away after one answer."""
