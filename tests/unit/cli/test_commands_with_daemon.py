@@ -87,7 +87,9 @@ def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
 def test_the_history_of_all_runs(daemon: Daemon, tmp_path: Path) -> None:
     """Of a job that finished too; the same from the files as from the daemon, and no run
     that was not asked for."""
+    assert invoke("history").stdout == "no run is known yet\n"
     finished(tmp_path)
+    assert invoke("history", "--user", "nobody").stdout == "no run matches\n"
     (run,) = told("history")
     assert (run["job"], run["run"], run["state"]) == ("train", 1, "finished")
     assert (run["exit_code"], run["attempts"], run["steps"]) == (0, 1, 7)
