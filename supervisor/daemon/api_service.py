@@ -95,6 +95,8 @@ class ApiService:
 
         def put() -> None:
             self._accommodate(owner, spec)
+            if source is None:  # of a job file its status tells, and the journal
+                self._refuse_changes(name, spec, choice)
             self._put(
                 caller, name, owner=owner, tables=tables, source=source, choice=choice
             )
@@ -231,7 +233,8 @@ class ApiService:
 
         def first() -> None:
             if not stop:
-                self._refuse_changes(entry, choice)
+                runs = entry.life.active
+                self._refuse_changes(name, entry.spec, choice, runs=runs)
             try:
                 self.scheduler.write(write_down)
             except LedgerError:
@@ -244,9 +247,11 @@ class ApiService:
         self.scheduler.happen(entry, asked, first=first)
         return entry
 
-    def _refuse_changes(self, entry: ManagedJob, choice: ResumeOptions) -> None:
+    def _refuse_changes(
+        self, name: str, spec: Spec, choice: ResumeOptions, *, runs: bool = False
+    ) -> None:
         try:
-            self.scheduler.starter.refuse_changes(entry, choice)
+            self.scheduler.starter.refuse_changes(name, spec, choice, runs=runs)
         except StartRefusedError as error:
             raise SchedulerError(str(error)) from error
 

@@ -103,6 +103,11 @@ def test_a_changed_script_is_refused_at_once(daemon: Daemon, tmp_path: Path) -> 
     assert refused.exit_code == 1
     assert "changed since its snapshots were made" in refused.stderr
     assert "--accept-changes" in refused.stderr
+    other = tmp_path / "other.py"
+    other.touch()
+    refused = invoke("submit", "--name", "endless", other)
+    assert refused.exit_code == 1
+    assert "the name 'endless' belongs to" in refused.stderr
     assert states()["endless"] == "drained"
     (job,) = told("status")
     assert job["wanted"] == "stop"
