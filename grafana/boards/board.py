@@ -168,14 +168,15 @@ NEW_ATTEMPTS = Annotation(
     name="Attempts",
     expr=f"sum by (instance, run) (changes(trainwarden_attempts_total{{{RUN}}}[$__rate_interval])) > 0",
     title="{{run}} on {{instance}}: a new attempt",
-    text="on that box: trainwarden status {{run}}; trainwarden report {{run}}",
+    text="on that box: trainwarden status {{run}}; "
+    "trainwarden report {{run}} -o {{run}}.html",
     colour=BLUE,
 )
 NEW_INCIDENTS = Annotation(
     name="Incidents",
     expr=f"sum by (instance, run, cause) (changes(trainwarden_incidents_total{{{RUN}}}[$__rate_interval])) > 0",
     title="{{run}} on {{instance}}: {{cause}}",
-    text="on that box: trainwarden report {{run}} (or trainwarden incidents {{run}}, "
-    "then trainwarden explain ID)",
+    text="on that box: trainwarden report {{run}} -o {{run}}.html "
+    "(or trainwarden incidents {{run}}, then trainwarden explain ID)",
     colour=RED,
 )

@@ -21,6 +21,7 @@ from supervisor.core.jobs.managed.job_events import (
     SubmitRequested,
 )
 from supervisor.core.jobs.managed.job_phase import JobLifecycle
+from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
 from supervisor.daemon.managed_job import (
     ForbiddenError,
@@ -94,6 +95,8 @@ class ApiService:
 
         def put() -> None:
             self._accommodate(owner, spec)
+            if source is None:  # of a job file its status tells, and the journal
+                self._refuse_changes(name, spec, choice)
             self._put(
                 caller, name, owner=owner, tables=tables, source=source, choice=choice
             )
@@ -196,7 +199,8 @@ class ApiService:
         return self._ask(caller, name, asked, did=did)
 
     def start(self, caller: Caller, name: str, choice: ResumeOptions) -> ManagedJob:
-        """Let a job run that has ended, or go on with it."""
+        """Let a job run that has ended, or go on with it. Raises SchedulerError, too, where
+        its script was changed, and nobody said what then."""
         asked = StartRequested(fresh=choice.fresh)
         return self._ask(caller, name, asked, did="start", choice=choice)
 
@@ -228,6 +232,9 @@ class ApiService:
             entry.reread(self._row(name))
 
         def first() -> None:
+            if not stop:
+                runs = entry.life.active
+                self._refuse_changes(name, entry.spec, choice, runs=runs)
             try:
                 self.scheduler.write(write_down)
             except LedgerError:
@@ -239,6 +246,14 @@ class ApiService:
 
         self.scheduler.happen(entry, asked, first=first)
         return entry
+
+    def _refuse_changes(
+        self, name: str, spec: Spec, choice: ResumeOptions, *, runs: bool = False
+    ) -> None:
+        try:
+            self.scheduler.starter.refuse_changes(name, spec, choice, runs=runs)
+        except StartRefusedError as error:
+            raise SchedulerError(str(error)) from error
 
     def forget(self, caller: Caller, name: str) -> None:
         """Take a job off the list; its incidents stay, and its name is free."""

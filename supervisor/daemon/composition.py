@@ -68,6 +68,7 @@ def composed(
     Raises:
         DaemonError, LedgerError, ServeError, OSError: it cannot start.
     """
+    new = not os.path.lexists(config.state_dir)
     _private(Path(config.state_dir))
     paths = StatePaths(Path(config.state_dir).resolve())
     place = _place_of(config)
@@ -83,7 +84,9 @@ def composed(
             systemd=systemd,
             environments=population.environments,
         )
-        journal.say(f"state in {paths.root}; {launcher_factory.about}")
+        made = " (made just now; state_dir of the configuration names another)"
+        where = f"state in {paths.root}{made if new else ''}"
+        journal.say(f"{where}; {launcher_factory.about}")
         known_gpus = KnownGpus(JobBook(ledger))
         observer = held.enter_context(
             observing(

@@ -30,6 +30,7 @@ from supervisor.runtime.run_setup import (
     ResumeOptions,
     begin,
     end_of,
+    planned_start,
     supervisor_for,
 )
 from supervisor.runtime.status_builder import paths_of
@@ -66,7 +67,7 @@ class RunStarter:
             SchedulerError, StartRefusedError, LedgerError, OSError: it cannot be.
         """
         runtime_of = self.launcher_factory.runtime_of(entry.row.owner)
-        job = job_of(entry, with_gpus(entry.spec, gpus))
+        job = job_of(entry.name, with_gpus(entry.spec, gpus))
         row = entry.row
         choice = ResumeOptions(fresh=row.fresh, accept_changes=row.accept_changes)
         begun = begin(
@@ -78,6 +79,15 @@ class RunStarter:
         supervisor.begin()
         return supervisor
 
+    def refuse_changes(
+        self, name: str, spec: Spec, choice: ResumeOptions, *, runs: bool = False
+    ) -> None:
+        """Raises StartRefusedError, LedgerError: as things are, ``start`` would refuse the
+        job ``name``, where whoever asked for it is told no more. ``runs``: it is to be
+        drained before."""
+        job = job_of(name, spec)
+        planned_start(job, self.paths, self.ledger, choice, saves_before=runs)
+
     def adopt(self, entry: ManagedJob, run: RunRow) -> Supervisor:
         """Go on with a run that an earlier daemon had, running or not.
 
@@ -87,7 +97,7 @@ class RunStarter:
         gpus = run.spec.get("gpus")
         spec = entry.spec if gpus is None else with_gpus(entry.spec, tuple(gpus))
         begun = Begun(
-            job=job_of(entry, spec),
+            job=job_of(entry.name, spec),
             row=run,
             paths=paths_of(run, self.paths),
             ledger=self.ledger,
@@ -166,13 +176,13 @@ def with_gpus(spec: Spec, gpus: tuple[int | str, ...]) -> Spec:
     return spec.model_copy(update={"gpus": gpus})
 
 
-def job_of(entry: ManagedJob, spec: Spec) -> Job:
-    """A job with its names resolved."""
+def job_of(name: str, spec: Spec) -> Job:
+    """The job ``name``, with its names resolved."""
     base = Path(spec.working_directory or "/")
     script = base / spec.script
     content = read_script(script)
     digest = "" if content is None else script_hash(content, spec.args)
-    return Job(name=entry.name, spec=spec, script=script, script_hash=digest)
+    return Job(name=name, spec=spec, script=script, script_hash=digest)
 
 
 def read_script(path: Path) -> bytes | None:

@@ -166,12 +166,20 @@ def begin(
 
 
 def planned_start(
-    job: Job, paths: StatePaths, ledger: Ledger | None, choice: ResumeOptions
+    job: Job,
+    paths: StatePaths,
+    ledger: Ledger | None,
+    choice: ResumeOptions,
+    *,
+    saves_before: bool = False,
 ) -> str:
     """How ``begin`` would begin, as a sentence; nothing is written. ``ledger``: None
-    where nothing ever ran. Raises StartRefusedError, LedgerError."""
+    where nothing ever ran. ``saves_before``: its attempt runs, and saves its state before
+    it ends. Raises StartRefusedError, LedgerError."""
     latest = None if ledger is None else ledger.latest_run(job.name)
     earlier = None if latest is None else _earlier(latest, paths, job.spec)
+    if earlier is not None and saves_before:
+        earlier = replace(earlier, has_snapshot=True)
     start = _start(job, earlier, choice)
     if latest is None or start is ResumeDecision.FRESH:
         return f"a new run of {job.script}"

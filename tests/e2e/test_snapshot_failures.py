@@ -108,6 +108,7 @@ def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> No
         status = trainwarden.status()
         assert status is not None
         assert status["state"] == "running"
+        assert "cannot be saved on disk: " in trainwarden("status").stdout
         os.kill(status["pid"], signal.SIGKILL)
         until_incident(trainwarden, "unsaved_on_disk", attempt=2)
         verified = json.loads(

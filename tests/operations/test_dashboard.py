@@ -2,15 +2,18 @@
 
 import json
 import re
+import shlex
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from grafana.boards.board import BOX, GPU, RUN, Board, Kind, Query
 from grafana.boards.every_board import BOARDS, SHOWN_NOWHERE
 from grafana.rules.recording_rules import RECORDED
+from supervisor.cli.command_group import trainwarden
 from supervisor.core.metrics.catalog import METRICS
 
 SAMPLES = {name for metric in METRICS for name in metric.samples}
@@ -83,6 +86,19 @@ def test_what_is_chosen_is_heeded(board: Board) -> None:
             r"(\w+:trainwarden_\w+:\w+)(\{[^}]*\})?", text
         ):
             assert 'instance=~"$instance"' in selector, (name, text)
+
+
+@every_board
+def test_hints_are_commands_as_they_stand(board: Board) -> None:
+    """What a mark on a chart says to type is taken when it is pasted."""
+    for note in board.annotations:
+        text = note.text.replace("{{run}}", "digits").replace("ID", "1")
+        commands = re.findall(r"trainwarden (\w+)([^;,()]*)", text)
+        for verb, rest in commands:
+            with click.Context(trainwarden) as context:
+                command = trainwarden.get_command(context, verb)
+                assert command is not None, text
+                command.make_context(verb, shlex.split(rest), parent=context)
 
 
 @every_board

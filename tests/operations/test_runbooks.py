@@ -92,6 +92,17 @@ def test_what_is_paused_is_resumed() -> None:
         assert "`trainwarden resume`" in point.split("`trainwarden pause`")[1]
 
 
+def test_why_a_snapshot_failed_is_where_the_runbooks_look() -> None:
+    """The log of the job has no word of it: the incident has, and `status`."""
+    for name in ("TrainwardenSnapshotFailing", "TrainwardenSnapshotStale"):
+        text = next(path for path in RUNBOOKS if path.stem == name).read_text()
+        looks = "".join(blocks(text, "sh"))
+        assert "trainwarden incidents" in looks
+        assert "trainwarden explain" in looks
+        assert "trainwarden status" in looks
+        assert "trainwarden logs" not in looks
+
+
 def test_a_gpu_is_taken_out_by_a_command() -> None:
     """Not by a sentence alone."""
     out = [point for _, point in ADVICE if "out of service" in point]

@@ -22,7 +22,8 @@ from supervisor.wire.messages.directive import EXIT_DRAINED
 from trainers.process.attempt_reporting import Attempt
 
 NOTHING_TRAINED = (
-    "ended on request before any supervised fit began: the next run starts over"
+    "ended on request before any supervised fit began: nothing new is saved, the next run "
+    "goes on from the newest snapshot, or begins where there is none"
 )
 
 _kept_open: list[FileIO] = []

@@ -19,7 +19,7 @@ from supervisor.cli.sources.daemon_client import (
     box_option,
     directory_of,
 )
-from supervisor.cli.sources.job_lookup import files_of, refuse_as_root
+from supervisor.cli.sources.job_lookup import files_of, never_begun, refuse_as_root
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
@@ -48,7 +48,8 @@ def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) 
     running = foreground_job(state_dir, job)
     if running is not None:
         running.refuse("then it can be forgotten")
-    files = files_of(state_dir, job) if snapshots else None
+    begun = snapshots and not never_begun(state_dir, job)
+    files = files_of(state_dir, job) if begun else None
     if files is not None:
         refuse_as_root(files, "remove its snapshots")
     client = answering(state_dir)

@@ -108,7 +108,8 @@ def history(
     elif found:
         _print(found)
     else:
-        click.echo("no run is known that was asked for")
+        nothing = "no run matches" if wanted != RunFilter() else "no run is known yet"
+        click.echo(nothing)
 
 
 def history_json(run: RunSummary) -> dict[str, Any]:

@@ -188,15 +188,16 @@ def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
 
 
 def _wanted(state_dir: Path | None, *, running: bool) -> list[str]:
-    """The jobs of the daemon that are to run; ``running``: without those that wait for
-    their turn, or are over."""
+    """The jobs of the daemon that run, or will; ``running``: without those that wait for
+    their turn. One that has ended will not, one that could not begin may."""
     with asking():
         jobs = client_of(state_dir).get("/v1/status")["jobs"]
     rows = [(row, JobState(row["state"])) for row in jobs if row["wanted"] == "run"]
     return [
         row["job"]
         for row, state in rows
-        if not running or not (state.ended or state is JobState.QUEUED)
+        if not (running and state is JobState.QUEUED)
+        and not (state.ended and (running or row["attempt"]))
     ]
 
 
@@ -398,5 +399,9 @@ def resume(*, state_dir: Path | None, as_json: bool) -> None:
 
     Example, after maintenance: trainwarden resume
     """
-    post(state_dir, "/v1/box/resume", {})
-    click.echo(json.dumps({"paused": False}) if as_json else "resumed")
+    with asking():
+        client = client_of(state_dir)
+        paused = client.get("/v1/status")["paused_by"] is not None
+        client.post("/v1/box/resume", {})
+    text = "resumed" if paused else "it was not paused"
+    click.echo(json.dumps({"paused": False}) if as_json else text)

@@ -44,7 +44,7 @@ def snapshots(*, as_json: bool, state_dir: Path | None, words: tuple[str, ...]) 
     """  # noqa: D301  # \b is click's mark, not a backslash
     match words:
         case (job,):
-            _list(_rows(files_of(state_dir, job)), as_json=as_json)
+            _list(files_of(state_dir, job), as_json=as_json)
         case ("verify", job):
             _verify(_rows(files_of(state_dir, job)), as_json=as_json)
         case ("export", job, step, file):
@@ -62,8 +62,13 @@ def _rows(files: JobFiles) -> list[SnapshotRow]:
     return list_snapshots(files.paths.snapshots, files.memory)
 
 
-def _list(rows: list[SnapshotRow], *, as_json: bool) -> None:
+def _list(files: JobFiles, *, as_json: bool) -> None:
+    """With the directories in which they lie, which people copy, or look into."""
+    rows = _rows(files)
     lines = [_line(row) for row in rows] or [NONE]
+    if files.memory is not None:
+        lines.append(f"in memory: {files.memory}")
+    lines.append(f"on disk: {files.paths.snapshots}")
     show([asdict(row) for row in rows], lines, as_json=as_json)
 
 

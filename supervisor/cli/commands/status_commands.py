@@ -24,7 +24,12 @@ from supervisor.cli.sources.daemon_client import box_option as state_option
 from supervisor.cli.sources.ledger_reader import reading
 from supervisor.cli.sources.remote_reader import show_remote
 from supervisor.cli.views.advisory_lines import advisory_line, advisory_text
-from supervisor.cli.views.progress import plan_line, progress_line, remote_line
+from supervisor.cli.views.progress import (
+    plan_line,
+    progress_line,
+    remote_line,
+    unsaved_lines,
+)
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
 from supervisor.host.ledger.ledger import Ledger, LedgerError
@@ -95,6 +100,7 @@ def _lines(item: JobStatus) -> Iterator[str]:
     yield progress_line(item)
     if item.snapshot_plan is not None and item.pid is not None:
         yield f"  {plan_line(item.snapshot_plan)}"
+    yield from (f"  {line}" for line in unsaved_lines(item))
     if item.remote is not None:
         yield f"  {remote_line(item.remote)}"
     if item.standby is not None:

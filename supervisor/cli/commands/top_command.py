@@ -1,5 +1,6 @@
 """``trainwarden top``: all jobs, live."""
 
+import contextlib
 import json
 import os
 import sys
@@ -142,13 +143,19 @@ def _watch_with_keys(
 def _watch(
     state_dir: Path | None, box: dict[str, Any], *, every: float, times: int | None
 ) -> None:
-    """``times`` looks, or for ever, printed in place of each other."""
+    """``times`` looks, or for ever: on a terminal in place of each other, elsewhere one
+    below the other."""
     history, left, console = RecentSamples(), times, Console()
     if not console.is_terminal:
         console.width = UNFOLDED
-    with asking(), Live(console=console, auto_refresh=False) as live:
+    live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+    with asking(), live or contextlib.nullcontext():
         while left is None or left > 0:
-            live.update(table_of(box, history), refresh=True)
+            table = table_of(box, history)
+            if live is None:
+                console.print(table)
+            else:
+                live.update(table, refresh=True)
             left = None if left is None else left - 1
             if left is None or left > 0:
                 time.sleep(every)

@@ -35,6 +35,22 @@ def files_of(state_dir: Path | None, job: str) -> JobFiles:
     return found
 
 
+def never_begun(state_dir: Path | None, job: str) -> bool:
+    """Whether ``job`` is one of the daemon's of which no run has begun: it has no files."""
+    client = answering(state_dir)
+    if client is None:
+        return False
+    with asking():
+        known = any(one["job"] == job for one in client.get("/v1/status")["jobs"])
+    try:
+        client.get(f"/v1/jobs/{quote(job)}/files")
+    except RefusedError as error:
+        return known and error.status == HTTPStatus.NOT_FOUND
+    except NoDaemonError:
+        return False  # it has just gone
+    return False
+
+
 def has_job(state_dir: Path | None, word: str) -> bool:
     """Whether ``files_of`` has something to say of a job of that name: its files, or why
     they are not told."""

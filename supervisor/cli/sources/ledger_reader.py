@@ -12,7 +12,10 @@ from supervisor.wire.paths import StatePaths
 
 def nothing_ran(root: Path) -> str:
     """That there is nothing to be shown of ``root``, and what to do."""
-    asked = "another one is named with --state-dir; `trainwarden run SCRIPT` begins one"
+    asked = (
+        "another one is named with --state-dir, a daemon's as its configuration has it; "
+        "`trainwarden run SCRIPT` begins one"
+    )
     where = (
         ""
         if root.is_dir()

@@ -14,6 +14,7 @@ PHASES = {
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
+TIERS = {"memory": "in memory", "durable": "on disk"}
 
 
 def progress_line(status: JobStatus) -> str:
@@ -87,6 +88,15 @@ def plan_line(plan: SnapshotPlan) -> str:
     pairs = (("memory", plan.memory_seconds), ("disk", plan.durable_seconds))
     often = [f"to {tier} every {format_duration(s)}" for tier, s in pairs if s]
     return f"snapshots {', '.join(often)} ({plan.because})".replace("  ", " ")
+
+
+def unsaved_lines(status: JobStatus) -> list[str]:
+    """The tiers in which the last snapshot of a run that trains was not saved, and why."""
+    return [
+        f"snapshots cannot be saved {TIERS.get(tier, tier)}: {one.failing}"
+        for tier, one in status.tiers.items()
+        if one.failing is not None and status.pid is not None
+    ]
 
 
 def remote_line(remote: RemoteStatus) -> str:

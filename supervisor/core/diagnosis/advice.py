@@ -71,8 +71,8 @@ ADVICE: dict[Cause, str] = {
         "saved before is lost."
     ),
     Cause.USER_ERROR: (
-        "The script's own error: a restart would end the same way. Its traceback, "
-        "or the end of its log, says where."
+        "The script's own error: where it comes back at the same step, no restart helps. "
+        "Its traceback, or the end of its log, says where."
     ),
     Cause.STALLED: (
         "The process lived on without progress. The stacks of its threads tell what "
@@ -87,8 +87,9 @@ ADVICE: dict[Cause, str] = {
         "back in the same place, report it with the stack."
     ),
     Cause.PREEMPTED: (
-        "Somebody outside ended the process: a scheduler, an administrator, a key. "
-        "Running it again goes on from the newest snapshot."
+        "Trainwarden did not end the process. Somebody outside did (a scheduler, an "
+        "administrator, a key), or the script itself: where it is the same step each "
+        "time, look there. Running it again goes on from the newest snapshot."
     ),
     Cause.UNKNOWN: (
         "Nothing here names a cause. The end of the log and the exit status are all "

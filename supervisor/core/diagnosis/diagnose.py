@@ -343,7 +343,10 @@ def _by_exit(evidence: Evidence) -> Diagnosis | None:
     counter = (
         "could not be read" if kills is None else "did not move: it was not memory"
     )
-    sentence = f"Somebody outside sent it; the cgroup's OOM counter {counter}."
+    sentence = (
+        "Trainwarden did not send it: somebody outside did, or the script itself; the "
+        f"cgroup's OOM counter {counter}."
+    )
     return _made(Cause.PREEMPTED, *exit_reasons(evidence), Reason(sentence, "cgroup"))
 
 

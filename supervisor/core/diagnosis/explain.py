@@ -40,7 +40,7 @@ HEADLINES: Mapping[Cause, str] = {
     Cause.STALLED: "training was alive but made no progress",
     Cause.UNKILLABLE: "a process could not be ended, not even by SIGKILL",
     Cause.NATIVE_CRASH: "native code crashed",
-    Cause.PREEMPTED: "somebody outside ended the process",
+    Cause.PREEMPTED: "something other than Trainwarden ended the process",
     Cause.UNKNOWN: "it ended for a reason nobody could see",
 }
 
@@ -111,8 +111,15 @@ def summarise_incident(incident: Mapping[str, Any]) -> str:
     return (
         f"#{incident['id']} {local_time(incident['at'])} {incident['job']} attempt "
         f"{incident['attempt']}{step}: {headline} [{incident['cause']}] "
-        f"→ {remedy['kind']}{_lost(incident)}"
+        f"→ {remedy['kind']}{_lost(incident)}{_seen(incident)}"
     )
+
+
+def _seen(incident: Mapping[str, Any]) -> str:
+    if incident.get("acknowledged_at") is None:
+        return ""
+    by = incident.get("acknowledged_by")
+    return ", seen" if by is None else f", seen by {by}"
 
 
 def explain_incident(incident: Mapping[str, Any]) -> str:
@@ -170,7 +177,13 @@ def _advice(incident: Mapping[str, Any]) -> str:
 
 def _wrap(line: str) -> str:
     indent = "  " if line.startswith("  ") else ""
-    return textwrap.fill(line, width=88, subsequent_indent=indent * 2)
+    return textwrap.fill(
+        line,
+        width=88,
+        subsequent_indent=indent * 2,
+        break_long_words=False,  # a path, a name: to be copied
+        break_on_hyphens=False,
+    )
 
 
 def _at_step(incident: Mapping[str, Any]) -> str:

@@ -68,6 +68,8 @@ class TierStatus:
     size_bytes: int | None = None
     seconds: float | None = None
     stall_seconds: float | None = None
+    failing: str | None = None
+    """Why the last one was not saved; None: it was, or none is known of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

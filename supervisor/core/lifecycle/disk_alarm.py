@@ -38,6 +38,19 @@ ADVICE = (
     "Make room there, or raise the quota; nothing has to be started again."
     " du -xh --max-depth=3 DIRECTORY | sort -h | tail says who took it."
 )
+NO_LACK_OF_ROOM = (
+    "Operation not permitted",
+    "Permission denied",
+    "Read-only file system",
+    "Input/output error",
+    "readonly database",
+)
+"""What a system, or SQLite, says that no room would mend."""
+DENIED = (
+    "It is not for lack of room: look who owns that directory and what its mode is, whether"
+    " it is immutable (lsattr -d DIRECTORY), and whether its file system went read-only or"
+    " its disk fails (the kernel log); nothing has to be started again."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +136,16 @@ def disk_failing(
         kind=NotificationKind.DISK,
         job=_jobs(troubles),
         title=f"{_jobs(troubles)}: the disk of {place} cannot be written",
-        text=plain_lines(*told, f"and {more} more" if more > 0 else "", room, ADVICE),
+        text=plain_lines(
+            *told, f"and {more} more" if more > 0 else "", room, *_advice(troubles)
+        ),
     )
+
+
+def _advice(troubles: Sequence[DiskTrouble]) -> list[str]:
+    """Of each kind that there is, once."""
+    denied = {any(no in one.because for no in NO_LACK_OF_ROOM) for one in troubles}
+    return [text for kind, text in ((False, ADVICE), (True, DENIED)) if kind in denied]
 
 
 def disk_well(

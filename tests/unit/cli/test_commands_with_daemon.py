@@ -56,7 +56,21 @@ def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
     (row,) = told("snapshots", "train")
     assert row["step"] == 7
     assert row["path"].startswith(str(tmp_path / "state" / "jobs" / "train" / "run-1"))
+    assert (
+        f"on disk: {Path(row['path']).parent}\n" in invoke("snapshots", "train").stdout
+    )
     assert told("memory", "train")["attempt"] == 1
+
+
+def test_a_table_in_a_pipe_is_printed_at_each_look(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Whole lines, every time, not only the last one when it ends."""
+    del daemon
+    finished(tmp_path)
+    shown = invoke("top", "--times", "2", "--every", "0.1").stdout
+    assert shown.endswith("\n")
+    assert sum(line.startswith("train ") for line in shown.splitlines()) == 2
 
 
 def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
@@ -73,7 +87,9 @@ def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
 def test_the_history_of_all_runs(daemon: Daemon, tmp_path: Path) -> None:
     """Of a job that finished too; the same from the files as from the daemon, and no run
     that was not asked for."""
+    assert invoke("history").stdout == "no run is known yet\n"
     finished(tmp_path)
+    assert invoke("history", "--user", "nobody").stdout == "no run matches\n"
     (run,) = told("history")
     assert (run["job"], run["run"], run["state"]) == ("train", 1, "finished")
     assert (run["exit_code"], run["attempts"], run["steps"]) == (0, 1, 7)

@@ -69,6 +69,90 @@ def test_one_that_is_refused_keeps_no_other(daemon: Daemon, tmp_path: Path) -> N
     until(lambda: {row["job"]: row["attempt"] for row in told("status")}["endless"] > 1)
 
 
+def test_all_that_is_stopped_is_what_would_run(daemon: Daemon, tmp_path: Path) -> None:
+    """What has ended is not asked to end, whatever became of it."""
+    del daemon
+    finished(tmp_path)
+    script = tmp_path / "endless.py"
+    script.touch()
+    for name in ("endless-1", "endless-2"):
+        assert invoke("submit", "--name", name, script).exit_code == 0
+    until(lambda: states()["endless-1"] == states()["endless-2"] == "running")
+    invoke("stop", "endless-2")
+    until(lambda: states()["endless-2"] == "drained")
+    assert [row["job"] for row in told("stop", "--all")] == ["endless-1"]
+    until(lambda: states()["endless-1"] == "drained")
+    assert invoke("stop", "--all").stdout == "no job runs\n"
+
+
+def test_a_changed_script_is_refused_at_once(daemon: Daemon, tmp_path: Path) -> None:
+    """Whoever asks for a start that cannot be is told then and there; the job stays as it
+    was. Once they have decided, it goes on, and nothing is said of before."""
+    del daemon
+    script = tmp_path / "endless.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: states()["endless"] == "running")
+    script.write_text("print('mended')\n")
+    refused = invoke("restart", "endless")
+    assert refused.exit_code == 1
+    assert states()["endless"] == "running"
+    invoke("drain", "endless")
+    until(lambda: states()["endless"] == "drained")
+    refused = invoke("start", "endless")
+    assert refused.exit_code == 1
+    assert "changed since its snapshots were made" in refused.stderr
+    assert "--accept-changes" in refused.stderr
+    other = tmp_path / "other.py"
+    other.touch()
+    refused = invoke("submit", "--name", "endless", other)
+    assert refused.exit_code == 1
+    assert "the name 'endless' belongs to" in refused.stderr
+    assert states()["endless"] == "drained"
+    (job,) = told("status")
+    assert job["wanted"] == "stop"
+    again = invoke("start", "--accept-changes", "endless")
+    assert again.stdout == "endless: queued: waiting for its turn\n"
+    until(lambda: states()["endless"] == "running")
+
+
+def test_a_start_tells_nothing_of_before(daemon: Daemon, tmp_path: Path) -> None:
+    """A job that waited while the box was paused, and is started after that."""
+    del daemon
+    script = tmp_path / "endless.py"
+    script.touch()
+    invoke("pause")
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: "paused by" in told("status")[0]["message"])
+    invoke("stop", "endless")
+    invoke("resume")
+    assert "paused" not in invoke("start", "endless").stdout
+    until(lambda: states()["endless"] == "running")
+
+
+def test_a_job_that_never_began_is_forgotten_whole(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """It has no snapshots to remove."""
+    del daemon
+    script = tmp_path / "train.py"
+    script.touch()
+    assert invoke("submit", "--gpu-count", "9", script).exit_code == 0
+    assert invoke("stop", "train").exit_code == 0
+    done = invoke("forget", "--snapshots", "train")
+    assert done.exit_code == 0, done.output
+    assert told("status") == []
+    assert invoke("forget", "--snapshots", "train").exit_code == 2
+
+
+def test_what_was_not_paused_is_not_resumed(daemon: Daemon) -> None:
+    """It is no failure, but not told as something done."""
+    del daemon
+    assert invoke("resume").stdout == "it was not paused\n"
+    invoke("pause")
+    assert invoke("resume").stdout == "resumed\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Leaving(Client):
     """Talks to a daemon that goes away after one answer."""

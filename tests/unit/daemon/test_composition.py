@@ -37,3 +37,19 @@ def test_systemd_gives_time_for_each_job(
             with pytest.raises(TimeoutError):
                 systemd.recv(4096)
     assert {one.partition(b"=")[0] for one in said} == {b"EXTEND_TIMEOUT_USEC"}
+
+
+def test_a_state_directory_that_is_made_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever started it without a configuration learns where the files are."""
+    house = QuickHouse(
+        user=user_name(os.geteuid()), launcher=QuickLauncher(fate=lambda _: Fate())
+    )
+    config = build_config(f'state_dir = "{tmp_path / "state"}"\n')
+    told = f"state in {tmp_path / 'state'}"
+    for new in (True, False):
+        with composed(config, launcher_factory=house):
+            said = capfd.readouterr().err
+        assert told in said
+        assert ("made just now; state_dir of the configuration" in said) is new

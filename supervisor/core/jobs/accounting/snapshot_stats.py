@@ -102,12 +102,13 @@ def tier_statuses(tiers: SnapshotStats, *, now: float) -> dict[str, TierStatus]:
 
 def _status(tiers: SnapshotStats, name: str, now: float) -> TierStatus:
     counted, failed = tiers.snapshots.get(name, 0), tiers.failures.get(name, 0)
-    newest = tiers.newest.get(name)
+    newest, failing = tiers.newest.get(name), tiers.failing.get(name)
     if newest is None:
-        return TierStatus(snapshots=counted, failures=failed)
+        return TierStatus(snapshots=counted, failures=failed, failing=failing)
     return TierStatus(
         snapshots=counted,
         failures=failed,
+        failing=failing,
         age_seconds=None if newest.ns is None else max(now - newest.ns / 1e9, 0.0),
         size_bytes=newest.size_bytes,
         seconds=newest.seconds,

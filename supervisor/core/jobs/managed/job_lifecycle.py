@@ -37,6 +37,7 @@ from supervisor.core.jobs.managed.job_phase import (
     IDLE,
     ORPHANS,
     SUPERVISED,
+    WAITS,
     JobLifecycle,
     JobPhase,
     at_rest,
@@ -88,7 +89,12 @@ def _submit(job: JobLifecycle, _event: JobEvent, _now: float) -> JobStep:
 
 
 def _enqueue(job: JobLifecycle, _event: JobEvent, _now: float) -> JobStep:
-    return replace(job, phase=JobPhase.QUEUED, retry_at=0.0), ()
+    """What was in the way before is not known to be still."""
+    return _queued(replace(job, retry_at=0.0)), ()
+
+
+def _queued(job: JobLifecycle) -> JobLifecycle:
+    return replace(job, phase=JobPhase.QUEUED, because=WAITS)
 
 
 def _start_finished(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
@@ -191,7 +197,7 @@ def _end(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     ended = replace(job, gpus=(), ended=event.status, ended_at=now)
     if event.another_turn and job.phase is JobPhase.RUNNING:
         told = Announce("takes its turn again, for another GPU")
-        return replace(ended, phase=JobPhase.QUEUED), (told,)
+        return _queued(ended), (told,)
     if event.status.state is JobState.DRAINED:
         return at_rest(ended), (Announce(f"`trainwarden start {job.job}` resumes it"),)
     return at_rest(ended), ()
@@ -203,7 +209,7 @@ def _end_restarting(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     ended = replace(job, gpus=(), ended=event.status, ended_at=now)
     if event.status.state is JobState.FINISHED:
         return at_rest(ended), (NoteStarted(),)
-    return replace(ended, phase=JobPhase.QUEUED), ()
+    return _queued(ended), ()
 
 
 # --- the table ------------------------------------------------------------------------

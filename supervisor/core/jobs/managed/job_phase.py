@@ -34,6 +34,8 @@ class JobPhase(enum.Enum):
 SUPERVISED = (JobPhase.RUNNING, JobPhase.STOPPING, JobPhase.RESTARTING)
 ORPHANS = (JobPhase.ORPHANED, JobPhase.ORPHANED_STOPPING, JobPhase.ORPHANED_RESTARTING)
 IDLE = (JobPhase.QUEUED, JobPhase.STOPPED, JobPhase.FINISHED)
+WAITS = "waiting for its turn"
+"""Why a job does not run that nobody has looked at yet."""
 SERIES_SECONDS = 24 * 3600.0
 """How long the series of a run outlive it: an alert that looks at the end of a run has a
 day to fire, and no more, however often the daemon starts anew."""
@@ -47,7 +49,7 @@ class JobLifecycle:
     phase: JobPhase = JobPhase.QUEUED
     gpus: tuple[str, ...] = ()
     """What it holds."""
-    because: str = "waiting for its turn"
+    because: str = WAITS
     """Why it does not run, or what went wrong last."""
     retry_at: float = 0.0
     """What could not be done is tried again then, in monotonic seconds."""

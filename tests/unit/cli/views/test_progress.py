@@ -1,8 +1,15 @@
 """The one line that says how a run stands."""
 
-from supervisor.cli.views.progress import PHASES, progress_line
+from dataclasses import replace
+
+from supervisor.cli.views.progress import PHASES, progress_line, unsaved_lines
 from supervisor.cli.views.status_line import RunView, status_line
-from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotStatus
+from supervisor.core.jobs.job_status import (
+    JobState,
+    JobStatus,
+    SnapshotStatus,
+    TierStatus,
+)
 
 
 def line(phase: str, *, step: int | None = 3) -> str:
@@ -51,3 +58,16 @@ def test_a_snapshot_from_before_a_reboot_has_no_age() -> None:
     assert "snapshot before a reboot (step 2)" in progress_line(status)
     view = RunView(status=status, elapsed_seconds=1.0)
     assert "saved before a reboot" in status_line(view, width=200)
+
+
+def test_snapshots_that_fail_are_told_with_the_reason() -> None:
+    """Of each tier whose last one was not saved, and of no other."""
+    tiers = {
+        "memory": TierStatus(snapshots=3, failures=1),
+        "durable": TierStatus(failures=14, failing="Operation not permitted"),
+    }
+    trains = JobStatus(job="job", state=JobState.RUNNING, attempt=1, pid=7, tiers=tiers)
+    assert unsaved_lines(trains) == [
+        "snapshots cannot be saved on disk: Operation not permitted"
+    ]
+    assert unsaved_lines(replace(trains, pid=None)) == []

@@ -87,13 +87,15 @@ def test_what_we_ended_ourselves_we_know() -> None:
 
 
 def test_sigkill_is_memory_only_where_the_kernel_says_so() -> None:
-    """Otherwise somebody outside sent it, and the sentence says what is known."""
+    """Otherwise it was sent by somebody outside, or by the script itself: nobody saw who,
+    and the sentence says no more than what is known."""
     killed = Evidence(exit=ours(signal=9), log=seen("KeyError: handled\n"))
     assert cause(replace(killed, cgroup_oom_kills=1)) is Cause.HOST_OOM
     still = diagnose(replace(killed, cgroup_oom_kills=0))
     blind = diagnose(killed)
     assert still.cause is blind.cause is Cause.PREEMPTED
     assert "did not move" in still.because[-1].text
+    assert "or the script itself" in still.because[-1].text
     assert "could not be read" in blind.because[-1].text
     kernel = replace(killed, kernel=seen("Memory cgroup out of memory: Killed process"))
     assert cause(kernel) is Cause.HOST_OOM

@@ -56,6 +56,22 @@ def test_little_known() -> None:
     assert line.endswith("[device_oom] → stop")
 
 
+def test_who_has_seen_it() -> None:
+    """What nobody has seen is told apart from the rest."""
+    at = "2026-01-31T13:00:00+00:00"
+    assert "seen" not in summarise_incident(incident(acknowledged_at=None))
+    seen = incident(acknowledged_at=at, acknowledged_by="alice")
+    assert summarise_incident(seen).endswith("→ stop, seen by alice")
+    assert summarise_incident(incident(acknowledged_at=at)).endswith("→ stop, seen")
+
+
+def test_a_path_stays_in_one_piece() -> None:
+    """It is there to be copied, however long it is."""
+    path = "/srv/a-stranger/" + "long-" * 20 + "/train.py"
+    because = [{"text": f"The file {path} is missing.", "line": None}]
+    assert path in explain_incident(incident(because=because))
+
+
 def test_advice_does_not_contradict_what_was_said() -> None:
     """A version before advised what had been tried; a refusal says itself what to do."""
     advice = ADVICE[Cause.DEVICE_OOM].partition(". ")[0]

@@ -81,6 +81,32 @@ def test_it_says_what_where_and_what_to_do() -> None:
     assert over.text.endswith("4 GiB of 5 GiB are free there")
 
 
+@pytest.mark.parametrize(
+    ("because", "advice"),
+    [
+        (("No space left on device",), ["Make room"]),
+        (("[Errno 1] Operation not permitted: 'x'",), ["It is not for lack of room"]),
+        (
+            ("Read-only file system", "Disk quota exceeded", "Permission denied"),
+            ["Make room", "It is not for lack of room"],
+        ),
+        (("attempt to write a readonly database",), ["It is not for lack of room"]),
+    ],
+)
+def test_room_is_asked_for_where_room_is_lacking(
+    because: tuple[str, ...], advice: list[str]
+) -> None:
+    """What is denied is mended by no room: the advice goes by what the system said."""
+    troubles = [
+        DiskTrouble(job="digits", use=DiskUse.SNAPSHOTS, because=one) for one in because
+    ]
+    told = disk_failing("/state", troubles, room="69 GiB are free there").text
+    lines = told.split("\n")[len(because) + 1 :]
+    assert len(lines) == len(advice)
+    for line, start in zip(lines, advice, strict=True):
+        assert line.startswith(start)
+
+
 def test_many_jobs_are_counted() -> None:
     """One notification for all jobs on a disk, of some lines."""
     troubles = [

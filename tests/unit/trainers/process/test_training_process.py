@@ -238,8 +238,8 @@ time.sleep(60)
 
 
 def test_sigterm_outside_of_fit_ends_at_once_with_75(attempts: Attempts) -> None:
-    """Nothing would be lost: it says that the next run starts over; SIGINT is not
-    for us; SIGUSR1 writes the stacks."""
+    """Nothing would be lost: it says where the next run goes on, which may have snapshots
+    of earlier attempts; SIGINT is not for us; SIGUSR1 writes the stacks."""
     process, paths = attempts.start(attempts.script(SLOW))
     wait_for(attempts.directory / "here")
     process.send_signal(signal.SIGINT)
@@ -250,7 +250,8 @@ def test_sigterm_outside_of_fit_ends_at_once_with_75(attempts: Attempts) -> None
     outcome = AttemptOutcome(process.returncode, out, err, paths)
     assert outcome.code == 75
     assert outcome.of(RecordKind.DRAINED) == [{"step": None, "snapshot": None}]
-    assert "starts over" in outcome.of(RecordKind.NOTICE)[0]["sentence"]
+    sentence = outcome.of(RecordKind.NOTICE)[0]["sentence"]
+    assert "goes on from the newest snapshot" in sentence
     assert "train.py" in paths.fault.read_text()
 
 

@@ -46,8 +46,8 @@ def test_tiers_are_folded() -> None:
             stall_seconds=0.02,
             count=4,
         ),
-        Taken(tier="memory", ns=4 * 10**9, failed=True),
-        Taken(tier="durable", ns=4 * 10**9, failed=True),
+        Taken(tier="memory", ns=4 * 10**9, failed=True, because="full"),
+        Taken(tier="durable", ns=4 * 10**9, failed=True, because="denied"),
     )
     tiers = fold(NO_SNAPSHOTS, records)
     assert tiers == fold(fold(NO_SNAPSHOTS, records[:2]), records[2:])
@@ -59,8 +59,9 @@ def test_tiers_are_folded() -> None:
             size_bytes=6,
             seconds=0.2,
             stall_seconds=0.02,
+            failing="full",
         ),
-        "durable": TierStatus(failures=1),
+        "durable": TierStatus(failures=1, failing="denied"),
     }
     assert tier_statuses(NO_SNAPSHOTS, now=5.0) == {}
 

@@ -33,6 +33,7 @@ from supervisor.core.jobs.managed.job_phase import (
     ORPHANS,
     SERIES_SECONDS,
     SUPERVISED,
+    WAITS,
     JobLifecycle,
     JobPhase,
     never_begun,
@@ -221,8 +222,10 @@ def test_what_a_person_has_to_mend_waits_for_one() -> None:
     assert effects == (Announce("cannot start: the script changed", LogLevel.ERROR),)
     shown = replace(never_begun("job"), message="the script changed")
     assert denied.idle_status() == shown
+    asked, _ = happen(denied, StartRequested())
+    assert asked.idle_status().message == WAITS
     again = (StartRequested(), StartDenied("the script changed"))
-    assert happen(denied, *again)[1] == ()
+    assert happen(denied, *again)[1] == effects
     anew = recalled("job", wanted=True, again=True, ended=ended())
     refused, _ = happen(anew, StartDenied("no"))
     assert refused.phase is P.FINISHED
