@@ -18,8 +18,7 @@ class Misfortune(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.count += 1
-        calls = int(os.environ.get("CALLS", 0)) + 1  # this, no snapshot has
-        os.environ["CALLS"] = str(calls)
+        calls = os.calls = getattr(os, "calls", 0) + 1  # this, no snapshot has
         if HIDDEN:
             self.model.optimizer.learning_rate.assign(0.01 / (1 + calls))
         if self.count in KILLS and not os.path.exists(f"killed-{self.count}"):

@@ -33,8 +33,7 @@ class Misfortune(keras.callbacks.Callback):
         if "APPENDS" in os.environ:
             with open(os.environ["APPENDS"], "a") as file:
                 file.write("a step\\n")
-        calls = int(os.environ.get("CALLS", 0)) + 1  # this, no snapshot has
-        os.environ["CALLS"] = str(calls)
+        calls = os.calls = getattr(os, "calls", 0) + 1  # this, no snapshot has
         if HIDDEN == "rate":
             self.model.optimizer.learning_rate.assign(0.01 / (1 + calls))
         if HIDDEN == "draws":
