@@ -145,7 +145,8 @@ class RestartSpec(Table):
     """How often, and how soon, a crashed attempt is followed by another."""
 
     without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
-    """Restarts in a row for one cause that reached no newer snapshot."""
+    """Restarts in a row for one cause that reached no newer snapshot; of kills from outside
+    count those that came twice after the same step, or ten in a row before any."""
     proof: ProofRule = "first"
     """Which of them prove themselves: they begin with the older of two snapshots, train
     to the newer one, and compare all of it."""
