@@ -65,8 +65,9 @@ class MemorySpec(Table):
     gpu: Size | None = None
     """Limit on each GPU, in bytes; without it memory grows as needed."""
     host: Size | None = None
-    """Limit on the host memory of all processes of an attempt, in bytes; needs systemd
-    (``MemoryMax=`` of the attempt's unit)."""
+    """Limit on the host memory of all processes of an attempt, in bytes; needs a daemon
+    that systemd runs (``MemoryMax=`` of the attempt's unit): another refuses the job, and
+    ``run`` says that nothing keeps it."""
 
 
 class SnapshotsSpec(Table):
@@ -240,7 +241,8 @@ class MetricsSpec(Table):
         json_schema_extra={"anyOf": [WITH_TLS, WITHOUT_TLS]}
     )
     listen: Listen = None
-    """``HOST:PORT``; None (``off`` in the file): not served."""
+    """``HOST:PORT``; None (``off`` in the file): not served. Of ``run`` alone: a daemon
+    serves those of all jobs, by its own configuration."""
     certificate: PemFile = None
     """Serve with TLS: the certificate, with its chain. None (``off``): in the clear."""
     key: PemFile = None
@@ -392,6 +394,12 @@ def check_for_daemon(spec: Spec) -> None:
             " its own configuration"
         )
         raise SpecError((Problem("notify", expected),))
+    if spec.metrics.listen is not None:
+        expected = (
+            "only `trainwarden run` serves metrics by a spec; a daemon does, of all jobs,"
+            " by the [metrics] of its own configuration"
+        )
+        raise SpecError((Problem("metrics.listen", expected),))
 
 
 Model = TypeVar("Model", bound=BaseModel)
