@@ -192,10 +192,11 @@ class LivenessSpec(Table):
     silent: Deadline = Deadlines().silent
     """No heartbeat at all."""
     startup: Deadline = Deadlines().startup
-    """The script's own code before, between and after calls of ``fit``."""
+    """The script's own code: before, between and after calls of ``fit``, and in callbacks."""
     compile: Deadline = Deadlines().compile
     """Restoring, and the first step."""
     step: Deadline = Deadlines().step
+    """Training alone: what hangs in a callback waits for ``startup``."""
     validation: Deadline = Deadlines().validation
     snapshot: Deadline = Deadlines().snapshot
     factor: Annotated[float, Field(ge=1.0, le=1000.0)] = Deadlines().factor
@@ -384,19 +385,17 @@ def build_spec(tables: dict[str, Any]) -> Spec:
 def check_for_daemon(spec: Spec) -> None:
     """Raises SpecError: it asks for what only ``run`` does."""
     if spec.snapshots.remote is not None:
-        expected = (
-            "only `trainwarden run` sends snapshots elsewhere, no daemon does yet"
-        )
+        expected = "only `run` sends snapshots elsewhere, no daemon does yet"
         raise SpecError((Problem("snapshots.remote", expected),))
     if spec.notify.wanted:
         expected = (
-            "only `trainwarden run` notifies by a spec; a daemon does by the [notify] of"
+            "only `run` notifies by a spec; a daemon does by the [notify] of"
             " its own configuration"
         )
         raise SpecError((Problem("notify", expected),))
     if spec.metrics.listen is not None:
         expected = (
-            "only `trainwarden run` serves metrics by a spec; a daemon does, of all jobs,"
+            "only `run` serves metrics by a spec; a daemon does, of all jobs,"
             " by the [metrics] of its own configuration"
         )
         raise SpecError((Problem("metrics.listen", expected),))
