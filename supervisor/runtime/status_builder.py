@@ -351,7 +351,7 @@ def stored_status(
     pid = shimmed.pid if alive and shimmed is not None else None
     status = job_status(facts, page, pid=pid, now=now, earlier=earlier)
     kept = run.between_attempts
-    between = {} if kept is None else kept.seconds
+    between: Mapping[str, float] = {} if kept is None else kept.seconds
     return replace(status, phase_seconds={**status.phase_seconds, **between})
 
 
