@@ -105,8 +105,8 @@ SNAPSHOT_ALERTS: tuple[Alert, ...] = (
         expr=counted("trainwarden_snapshot_failures_total", by="instance, run, tier"),
         summary="Snapshots of {{ $labels.run }} cannot be written ({{ $labels.tier }}).",
         description="A snapshot of {{ $labels.run }} on {{ $labels.instance }} could not "
-        "be written to its {{ $labels.tier }} tier in the last half hour. Training goes "
-        "on; a crash costs more.",
+        "be written to its {{ $labels.tier }} tier in the last half hour. As long "
+        "as it trains, a crash costs more.",
         panel=(RUN, "Snapshots a minute"),
         cases=(
             AlertCase(

@@ -17,6 +17,7 @@ from supervisor.core.jobs.spec import (
     Spec,
     SpecError,
     build_spec,
+    check_for_daemon,
     merge,
     read_toml,
 )
@@ -120,6 +121,14 @@ def read_tables(path: Path | None) -> dict[str, Any]:
         fail(f"cannot read the spec {path}: it is not UTF-8 text")
     except SpecError as error:
         fail(f"the spec {path} {error}")
+
+
+def refuse_for_daemon(spec: Spec) -> None:
+    """End the command where a daemon would refuse the spec: it is a bad one there."""
+    try:
+        check_for_daemon(spec)
+    except SpecError as error:
+        fail(str(error))
 
 
 def spec_of(

@@ -291,9 +291,8 @@ class ApiService:
         failed = {row.gpu for row in self.ledger.quarantined()}
         gone = failed | self.scheduler.out_of_service
         if gpu not in {*self.scheduler.gpus(), *gone}:
-            message = (
-                f"there is no GPU {gpu!r}; known: {', '.join(self.scheduler.gpus())}"
-            )
+            known = ", ".join(self.scheduler.gpus()) or "none on this box"
+            message = f"there is no GPU {gpu!r}; known: {known}"
             raise UnknownJobError(message)
         without = self.scheduler.out_of_service - {gpu}
         left_out = without if in_service else without | {gpu}

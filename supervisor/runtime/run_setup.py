@@ -2,12 +2,14 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
 from supervisor.core.backoff import BackOff
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.resume_decision import (
     Earlier,
@@ -19,10 +21,10 @@ from supervisor.core.jobs.resume_decision import (
 )
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import Exited
-from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.lifecycle.run_state import OpenIncident, RunState
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.escalation import RemedyPermissions
-from supervisor.core.remediation.history import History
+from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy
 from supervisor.core.text.log_level import Notifier
@@ -55,6 +57,8 @@ from supervisor.wire.reasons import Changed
 
 SETTLE_SECONDS = 0.2
 """How often a dying attempt of a dead supervisor is looked at."""
+ENDS = frozenset({IncidentKind.ENDED, IncidentKind.PLANNED})
+"""Incidents after which there is no process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +255,7 @@ def supervisor_for(
         overrides=row.overrides or NOTHING,
         liveness=Liveness(deadlines=spec.liveness.deadlines),
         quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
+        open_incident=open_incident_of(begun.ledger, row, attempts, begun.clock),
     )
     return Supervisor(
         row=row,
@@ -270,6 +275,29 @@ def supervisor_for(
         devices=observer.devices_of(spec.gpus),
         notifications=notifications,
         disks=disks,
+    )
+
+
+def open_incident_of(
+    ledger: Ledger, row: RunRow, attempts: Sequence[AttemptHistory], clock: Clock
+) -> OpenIncident | None:
+    """The incident that an earlier supervisor ended with, as long as no attempt followed:
+    of one that did nobody here knows when it made its first step. None: there is none, or
+    a person has started the run since."""
+    last = attempts[-1] if attempts else None
+    if last is None or last.cause is None or last.number < row.budget_since:
+        return None
+    found = [one for one in ledger.incidents(run=row.id) if one.happened in ENDS]
+    newest = found[-1] if found else None
+    if newest is None or newest.attempt != last.number or newest.recovery:
+        return None
+    if newest.downtime_seconds is not None:
+        return None
+    ago = clock.wall() - datetime.fromisoformat(newest.at).timestamp()
+    return OpenIncident(
+        attempt=newest.attempt,
+        failed_step=newest.failed_step,
+        at=clock.now() - max(ago, 0.0),
     )
 
 

@@ -349,7 +349,10 @@ def stored_status(
     )
     earlier = ended_attempts(run_paths, number, totals)
     pid = shimmed.pid if alive and shimmed is not None else None
-    return job_status(facts, page, pid=pid, now=now, earlier=earlier)
+    status = job_status(facts, page, pid=pid, now=now, earlier=earlier)
+    kept = run.between_attempts
+    between: Mapping[str, float] = {} if kept is None else kept.seconds
+    return replace(status, phase_seconds={**status.phase_seconds, **between})
 
 
 def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:

@@ -294,7 +294,8 @@ class Supervisor:
         known = self._following.status(
             self.run, self.devices, incidents=self._incidents
         )
-        return replace(known, standby=self.standby.about or None)
+        phases = {**known.phase_seconds, **self.recorder.between.seconds}
+        return replace(known, standby=self.standby.about or None, phase_seconds=phases)
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
@@ -306,6 +307,7 @@ class Supervisor:
             forecast_seconds=self._following.memory.host_seconds_left,
             expected=self._expected,
         )
+        self.recorder.see(self.run.state)
         self.recorder.flush()
         if self.disks is not None:
             self.disks.see(self.row.job, list(self._disk_troubles()))

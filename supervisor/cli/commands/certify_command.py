@@ -9,6 +9,7 @@ import click
 
 from supervisor.cli.foreground.foreground_run import (
     check_gpu_count,
+    check_host_limit,
     job_of,
     observing_machine,
 )
@@ -100,6 +101,7 @@ def certify(
     _, spec = read_spec(spec_file, given)
     job = job_of(spec)
     check_gpu_count(job.spec)
+    check_host_limit(job.spec)
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         root = Path(tempfile.mkdtemp(prefix="certify-", dir=state_dir.absolute()))

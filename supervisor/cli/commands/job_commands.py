@@ -33,10 +33,12 @@ from supervisor.cli.spec_options import (
     name_option,
     python_option,
     read_spec,
+    refuse_for_daemon,
     script_argument,
     spec_option,
 )
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.text.units import counted
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 
 fresh_option = click.option(
@@ -106,7 +108,8 @@ def submit(
         "memory": {"cpu": cpu_memory},
     }
     # What is wrong is told here, before anybody is asked.
-    merged, _ = read_spec(spec_file, given)
+    merged, spec = read_spec(spec_file, given)
+    refuse_for_daemon(spec)
     body = {
         "spec": absolute(merged),
         "fresh": fresh,
@@ -115,19 +118,29 @@ def submit(
     }
     job = post(state_dir, "/v1/jobs", body)
     tell(job, as_json=as_json)
-    if not {"gpus", "gpu_count"} & merged.keys() and _gpus_here(state_dir):
-        click.echo(NO_GPU, err=True)
+    _tell_of_gpus(state_dir, asked="gpus" in merged, count=spec.gpu_count)
 
 
 NO_GPU = "it asked for no GPU and will see none; --gpu-count 1 asks for one"
 
 
-def _gpus_here(state_dir: Path | None) -> bool:
-    """Whether the box of the daemon has any, as far as it can be told."""
+TOO_FEW = "it asked for {}, and this box has {}: it waits until there are more"
+
+
+def _tell_of_gpus(state_dir: Path | None, *, asked: bool, count: int | None) -> None:
+    """Where it has none on a box that has some, or waits for more than there are.
+    ``asked``: for some by name, of which ``status`` tells."""
+    if asked or count == 0:
+        return
     try:
-        return bool(client_of(state_dir).get("/v1/status")["gpus"])
+        here = len(client_of(state_dir).get("/v1/status")["gpus"])
     except (NoDaemonError, RefusedError):
-        return False
+        return  # it cannot be told
+    if count is None and here:
+        click.echo(NO_GPU, err=True)
+    if count is not None and count > here:
+        has = counted(here, "GPU") if here else "none"
+        click.echo(TOO_FEW.format(counted(count, "GPU"), has), err=True)
 
 
 def absolute(tables: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from supervisor.cli.foreground.foreground_run import (
     ENDING_SECONDS,
     ForegroundRun,
     check_gpu_count,
+    check_host_limit,
     job_of,
     locked_state,
     observing_machine,
@@ -136,6 +137,7 @@ def run(
     )
     job = job_of(spec)
     check_gpu_count(job.spec)
+    check_host_limit(job.spec)
     choice = ResumeOptions(
         fresh=fresh, accept_changes=accept_changes, person=not requeued
     )

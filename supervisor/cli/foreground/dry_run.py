@@ -46,8 +46,7 @@ def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> DryRun:
             start = planned_start(job, paths, ledger, choice)
     else:
         start = planned_start(job, paths, None, choice)
-    limits = {"CPU tensors": spec.memory.cpu, "each GPU": spec.memory.gpu,
-              "the whole attempt": spec.memory.host}  # fmt: skip
+    limits = {"CPU tensors": spec.memory.cpu, "each GPU": spec.memory.gpu}
     told = [f"{format_size(size)} for {of}" for of, size in limits.items() if size]
     return DryRun(
         job=job.name,

@@ -36,6 +36,7 @@ from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_FINISHED
 from supervisor.core.lifecycle.notifications import where_to_look
 from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.units import format_size
 from supervisor.host.doctor.cuda_checks import missing_gpus
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
@@ -114,6 +115,16 @@ def check_gpu_count(spec: Spec) -> None:
         " GPUs that the environment shows; --gpus 0 gives it that one",
         err=True,
     )
+
+
+def check_host_limit(spec: Spec) -> None:
+    """Say that nobody keeps a limit on main memory here."""
+    if spec.memory.host is not None:
+        click.echo(
+            f"memory.host = {format_size(spec.memory.host)} is kept by a daemon under"
+            " systemd alone: here nothing limits main memory",
+            err=True,
+        )
 
 
 def check_notifications(notify: NotifySpec) -> None:

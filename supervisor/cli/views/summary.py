@@ -144,7 +144,7 @@ def _came_to(found: RunFigures, incidents: Sequence[IncidentRow]) -> Iterator[st
     down = sum(item.downtime_seconds or 0.0 for item in incidents)
     if steps or down:
         lost = f"{steps} step{'' if steps == 1 else 's'} done again"
-        lost += f", {format_duration(down)} until training went on" if down else ""
+        lost += f", {format_duration(down)} without a new step" if down else ""
         yield f"  lost: {lost}"
     used = _peaks(found.whole)
     if used:

@@ -43,6 +43,8 @@ class Killed:
     """For people: nothing is decided by it."""
     pids: tuple[int, ...] = ()
     """The processes that hang in the kernel, where that is the reason."""
+    idle_since: float | None = None
+    """Monotonic seconds of its last progress, where it was killed for having made none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,8 +65,9 @@ class MemorySpec(Table):
     gpu: Size | None = None
     """Limit on each GPU, in bytes; without it memory grows as needed."""
     host: Size | None = None
-    """Limit on the host memory of all processes of an attempt, in bytes; needs systemd
-    (``MemoryMax=`` of the attempt's unit)."""
+    """Limit on the host memory of all processes of an attempt, in bytes; needs a daemon
+    that systemd runs (``MemoryMax=`` of the attempt's unit): another refuses the job, and
+    ``run`` says that nothing keeps it."""
 
 
 class SnapshotsSpec(Table):
@@ -145,7 +146,8 @@ class RestartSpec(Table):
     """How often, and how soon, a crashed attempt is followed by another."""
 
     without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
-    """Restarts in a row for one cause that reached no newer snapshot."""
+    """Restarts in a row for one cause that reached no newer snapshot; of kills from outside
+    count those that came twice after the same step, or ten in a row before any."""
     proof: ProofRule = "first"
     """Which of them prove themselves: they begin with the older of two snapshots, train
     to the newer one, and compare all of it."""
@@ -190,10 +192,11 @@ class LivenessSpec(Table):
     silent: Deadline = Deadlines().silent
     """No heartbeat at all."""
     startup: Deadline = Deadlines().startup
-    """The script's own code before, between and after calls of ``fit``."""
+    """The script's own code: before, between and after calls of ``fit``, and in callbacks."""
     compile: Deadline = Deadlines().compile
     """Restoring, and the first step."""
     step: Deadline = Deadlines().step
+    """Training alone: what hangs in a callback waits for ``startup``."""
     validation: Deadline = Deadlines().validation
     snapshot: Deadline = Deadlines().snapshot
     factor: Annotated[float, Field(ge=1.0, le=1000.0)] = Deadlines().factor
@@ -239,7 +242,8 @@ class MetricsSpec(Table):
         json_schema_extra={"anyOf": [WITH_TLS, WITHOUT_TLS]}
     )
     listen: Listen = None
-    """``HOST:PORT``; None (``off`` in the file): not served."""
+    """``HOST:PORT``; None (``off`` in the file): not served. Of ``run`` alone: a daemon
+    serves those of all jobs, by its own configuration."""
     certificate: PemFile = None
     """Serve with TLS: the certificate, with its chain. None (``off``): in the clear."""
     key: PemFile = None
@@ -381,16 +385,20 @@ def build_spec(tables: dict[str, Any]) -> Spec:
 def check_for_daemon(spec: Spec) -> None:
     """Raises SpecError: it asks for what only ``run`` does."""
     if spec.snapshots.remote is not None:
-        expected = (
-            "only `trainwarden run` sends snapshots elsewhere, no daemon does yet"
-        )
+        expected = "only `run` sends snapshots elsewhere, no daemon does yet"
         raise SpecError((Problem("snapshots.remote", expected),))
     if spec.notify.wanted:
         expected = (
-            "only `trainwarden run` notifies by a spec; a daemon does by the [notify] of"
+            "only `run` notifies by a spec; a daemon does by the [notify] of"
             " its own configuration"
         )
         raise SpecError((Problem("notify", expected),))
+    if spec.metrics.listen is not None:
+        expected = (
+            "only `run` serves metrics by a spec; a daemon does, of all jobs,"
+            " by the [metrics] of its own configuration"
+        )
+        raise SpecError((Problem("metrics.listen", expected),))
 
 
 Model = TypeVar("Model", bound=BaseModel)

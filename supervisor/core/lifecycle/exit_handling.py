@@ -5,7 +5,7 @@ from dataclasses import replace
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import advice_at_the_end
 from supervisor.core.diagnosis.diagnose import diagnose, from_outside
-from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import (
@@ -17,7 +17,7 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import Exited, RestartDue
 from supervisor.core.lifecycle.memory_incident import planned
-from supervisor.core.lifecycle.progress_handling import judged
+from supervisor.core.lifecycle.progress_handling import judged, without_a_step
 from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.observations import FOR_MEMORY
@@ -37,8 +37,15 @@ WORTHWHILE_STEPS = 10
 def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
-    ended, effects = _exited(known, event, now)
-    return ended, (*said, *effects)
+    closed, lost = without_a_step(known, _idle_since(run.killed, now))
+    ended, effects = _exited(closed, event, now)
+    return ended, (*said, *lost, *effects)
+
+
+def _idle_since(killed: Killed | None, now: float) -> float:
+    """Since when there was no progress, of an attempt that ends ``now``."""
+    since = None if killed is None else killed.idle_since
+    return now if since is None else since
 
 
 def _exited(run: RunState, event: Exited, now: float) -> Step:
@@ -168,6 +175,7 @@ def _failed(
         failed_step=step,
         stacks=evidence.stacks,
     )
+    since = _idle_since(evidence.killed, now)
     failed = replace(
         run,
         history=run.history.updated(
@@ -175,11 +183,14 @@ def _failed(
         ),
         overrides=decision.overrides,
         quarantined=run.quarantined.union(decision.quarantine),
-        open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=now),
+        open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=since),
     )
     reasons = [one.text for one in diagnosis.because] or [diagnosis.cause.value]
     kept_out = quarantine(run, decision.quarantine, shortened(reasons[0], 300))
     next_run, effects = _after_decision(failed, decision.remedy, now)
+    if next_run.state.ended and since < now:  # nobody follows the hang any more
+        next_run, lost = without_a_step(next_run, now)
+        effects = (*lost, *effects)
     return next_run, (record, *kept_out, *effects)
 
 

@@ -13,6 +13,7 @@ from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.lifecycle.effects import AnswerFailure, RecordIncident, Say
 from supervisor.core.lifecycle.events import StepFailed, WentOn
 from supervisor.core.lifecycle.exit_handling import past_the_detour
+from supervisor.core.lifecycle.progress_handling import without_a_step
 from supervisor.core.lifecycle.run_state import (
     Offer,
     OpenIncident,
@@ -102,14 +103,16 @@ def went_on(run: RunState, event: WentOn, _now: float) -> Step:
         at=offer.at,
         recovery=number,
     )
+    closed, lost = without_a_step(run, offer.at)
     going = replace(
-        run,
+        closed,
         history=_as_it_goes_on(run, offer, last),
         overrides=decision.overrides,
         open_incident=incident,
         offer=None,
     )
-    return going, (record, Say(f"attempt {run.attempt} goes on: {remedy.because}"))
+    said = Say(f"attempt {run.attempt} goes on: {remedy.because}")
+    return going, (*lost, record, said)
 
 
 def _as_it_goes_on(run: RunState, offer: Offer, last: AttemptHistory) -> History:

@@ -136,6 +136,20 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
     return replace(run, open_incident=None if done else incident), (update,)
 
 
+def without_a_step(run: RunState, at: float) -> Step:
+    """The attempt after an incident came to no step until ``at`` (monotonic seconds), or
+    never began: the time until then is lost to that incident all the same."""
+    incident = run.open_incident
+    if incident is None:
+        return run, ()
+    update = UpdateIncident(
+        attempt=incident.attempt,
+        recovery=incident.recovery,
+        downtime_seconds=max(at - incident.at, 0.0),
+    )
+    return replace(run, open_incident=None), (update,)
+
+
 def applied(run: RunState, event: Applied, _now: float) -> Step:
     """What a remedy asked for is in force, or is not."""
     if event.name not in NAMES:

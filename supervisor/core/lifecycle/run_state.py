@@ -56,7 +56,7 @@ class OpenIncident:
     attempt: int
     failed_step: int | None
     at: float
-    """Monotonic seconds of the exit."""
+    """Monotonic seconds of the exit; of a hang those of its last progress."""
     recovery: int = 0
     """Which failure of the attempt it is, where that goes on in its process."""
 

@@ -22,6 +22,7 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
 from supervisor.core.lifecycle.memory_incident import recycle
+from supervisor.core.lifecycle.progress_handling import without_a_step
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
 from supervisor.core.liveness.hang_detection import Hang, Liveness, look
 from supervisor.core.text.log_level import LogLevel
@@ -71,7 +72,9 @@ def _hung(run: RunState, hang: Hang, now: float) -> Step:
         run,
         phase=RunPhase.DUMPING_STACKS,
         deadline=now + STACKS_SECONDS,
-        killed=Killed(reason=hang.kind, sentence=because),
+        killed=Killed(
+            reason=hang.kind, sentence=because, idle_since=now - hang.seconds
+        ),
         message=because,
     )
     said = Say(f"attempt {run.attempt} hangs: {because}", LogLevel.WARNING)
@@ -120,9 +123,11 @@ def _doubt(liveness: Liveness) -> str:
     )
 
 
-def drain_at_rest(run: RunState, event: DrainRequested, _now: float) -> Step:
+def drain_at_rest(run: RunState, event: DrainRequested, now: float) -> Step:
     """Between two attempts everything is saved."""
-    return end_drained(run, f"{event.by}: ended between two attempts")
+    closed, lost = without_a_step(run, now)
+    ended, effects = end_drained(closed, f"{event.by}: ended between two attempts")
+    return ended, (*lost, *effects)
 
 
 def drain_again(run: RunState, event: DrainRequested, now: float) -> Step:

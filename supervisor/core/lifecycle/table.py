@@ -55,6 +55,7 @@ from supervisor.core.lifecycle.progress_handling import (
     learned,
     proof_told,
     told,
+    without_a_step,
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step, Transition
 from supervisor.core.remediation.overrides import NOTHING
@@ -155,8 +156,9 @@ def _spawn_failed(run: RunState, event: SpawnFailed, now: float) -> Step:
     if event.lasting or tries >= LAUNCHES:
         often = "" if event.lasting else f", {tries} times in a row"
         message = f"gave up: attempts could not be started{often}: {event.because}"
-        ended = replace(failed, phase=RunPhase.GAVE_UP, message=message)
-        return ended, (Say(message, LogLevel.ERROR), End(EXIT_GAVE_UP))
+        closed, lost = without_a_step(failed, now)
+        ended = replace(closed, phase=RunPhase.GAVE_UP, message=message)
+        return ended, (*lost, Say(message, LogLevel.ERROR), End(EXIT_GAVE_UP))
     wait = min(2.0 ** max(tries - 1, 0), LAUNCH_SECONDS_MOST)
     when = format_duration(wait)
     message = f"could not be started, next try in {when}: {event.because}"

@@ -83,7 +83,7 @@ HOST_METRICS = tuple(
         ),
         (
             "processes_cpu", "seconds", MetricKind.COUNTER, "/proc",
-            "Processor time of all processes of the run.",
+            "Processor time of all processes of the attempt; the next begins at 0.",
             _tree(lambda use: use.cpu_seconds),
         ),
         (

@@ -41,7 +41,7 @@ class TreeUse:
     proportional_bytes: int | None
     """Shared pages divided among those that share them; measured seldom."""
     cpu_seconds: float
-    """Since the run began to be watched, ended processes included."""
+    """Since the attempt began, ended processes included."""
     processes: int
     threads: int
     descriptors: int | None

@@ -12,6 +12,7 @@ from supervisor.core.remediation.escalation import (
     RemedyPermissions,
     RemedyStep,
 )
+from supervisor.core.remediation.history import KILLS_BEFORE_A_STEP
 from supervisor.core.remediation.policy import AT_ONCE, FEW_RETRIES
 from supervisor.core.remediation.remedy_table import ESCALATIONS, TENANT
 from supervisor.core.text.units import format_duration
@@ -46,11 +47,13 @@ def _escalation(
     terms: RemedyPermissions,
     without_progress: int,
 ) -> dict[str, Any]:
+    from_outside = Cause.PREEMPTED in causes
     few = [FEW_RETRIES[Cause(cause)] for cause in causes if Cause(cause) in FEW_RETRIES]
     return {
         "causes": causes,
         "title": escalation.title,
         "restarts": min([without_progress, *few]),
+        "kills_before_a_step": KILLS_BEFORE_A_STEP if from_outside else None,
         "at_once_before_the_first_step": any(Cause(c) in AT_ONCE for c in causes),
         "quarantines": escalation.quarantines,
         "steps": [_remedy_step(step, terms) for step in escalation.remedy_steps],
@@ -90,7 +93,19 @@ def _block(one: Mapping[str, Any]) -> str:
     restarts = one["restarts"]
     many = "one restart" if restarts == 1 else f"{restarts} restarts"
     lines.append(f"  at the end, or after {many} without progress: stop")
+    if one["kills_before_a_step"] is not None:
+        lines += _what_counts(one["kills_before_a_step"])
     return "\n".join(lines)
+
+
+def _what_counts(kills_before_a_step: int) -> list[str]:
+    text = (
+        "     A kill from outside is no fault of training, and counts as a restart without "
+        "progress only where two came after the same step, or "
+        f"{kills_before_a_step} in a row before an attempt made a step of its own; the "
+        "waits between them grow all the same."
+    )
+    return textwrap.wrap(text, width=88, subsequent_indent="     ")
 
 
 def _lines(remedy_step: Mapping[str, Any], number: int) -> list[str]:

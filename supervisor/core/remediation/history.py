@@ -26,7 +26,9 @@ KEPT_RECOVERIES = 32
 LANDMARKS = 64
 """Older ones that are kept whole, at most."""
 KILLS_BEFORE_A_STEP = 10
-"""So many in a row, each before training had begun, are no accident."""
+"""So many in a row, none of which made a step of its own, are no accident. More than
+other failures get: starting takes minutes, in which a box that shuts down, or somebody
+who stops one process after the other, may well kill several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from supervisor.core.jobs.spec import NotifySpec, SnapshotsSpec, Spec, Table
+from supervisor.core.jobs.spec import (
+    MetricsSpec,
+    NotifySpec,
+    SnapshotsSpec,
+    Spec,
+    Table,
+)
 from supervisor.core.jobs.spec_values import JobName, OnlyOff, Text
 
 
@@ -32,11 +38,18 @@ class QueuedNotifySpec(NotifySpec):
     command: tuple[Text, ...] = Field(default=(), max_length=0, strict=False)
 
 
+class QueuedMetricsSpec(MetricsSpec):
+    """Nowhere: a daemon serves those of all jobs, by its own configuration."""
+
+    listen: OnlyOff = None  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+
+
 class QueuedSpec(Spec):
     """A spec as a daemon takes it: with a name, and without what only ``run`` does."""
 
     name: JobName  # type: ignore[mutable-override]  # frozen: nobody assigns to it
     snapshots: LocalSnapshotsSpec = LocalSnapshotsSpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+    metrics: QueuedMetricsSpec = QueuedMetricsSpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
     notify: QueuedNotifySpec = QueuedNotifySpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
 
 

@@ -27,7 +27,6 @@ from supervisor.core.metrics.machine_state import (
     JobsView,
     Machine,
 )
-from supervisor.core.metrics.run_counters import RunCounters, metered
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.host_collector import HostCollector, HostView
 from supervisor.host.gpu.gpu_access import DriverReporter, GpuAccess
@@ -209,7 +208,6 @@ class MachineMonitor:
         self.population = population or ProcessTree()
         """Of the machine: the runs' supervisors ask it, and so do we."""
         self._host = HostCollector(places, clock=self.clock, population=self.population)
-        self._counters: dict[str, RunCounters] = {}
         self._read: GpuSample | None = None
         self._readings: tuple[Gpu, ...] = ()
         """As ``_read`` tells them."""
@@ -243,14 +241,8 @@ class MachineMonitor:
         if self.board is None:
             return
         now = self.clock.now()
-        known = tuple(statuses)
-        self._host.watch({status.job: status.pid for status in known})
-        told = [
-            metered(self._counters.get(status.job, RunCounters()), status, now=now)
-            for status in known
-        ]
-        self._counters = {status.job: counters for counters, status in told}
-        shown = [status for _, status in told]
+        shown = tuple(statuses)
+        self._host.watch({status.job: status.pid for status in shown})
         if now - self._kept_out_at >= KEPT_OUT_SECONDS:
             self._kept_out = kept_out()
             if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from supervisor.core.diagnosis.systemd_result import REBOOTED, VANISHED, UnitEnd
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.text.units import format_size
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import (
@@ -298,7 +299,13 @@ class DirectLauncher(Launcher):
 
     @override
     def objection(self, spec: Spec) -> str | None:
-        return None
+        """A limit that nobody would keep: better no job than one without its limit."""
+        if spec.memory.host is None:
+            return None
+        return (
+            f"memory.host is {format_size(spec.memory.host)}, and only systemd keeps such "
+            "a limit, which starts no attempts here: leave memory.host out"
+        )
 
     @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> DirectAttempt | None:

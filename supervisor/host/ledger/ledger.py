@@ -14,6 +14,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
+from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger_file import LedgerError, LedgerFile
 from supervisor.host.ledger.ledger_rows import (
@@ -85,6 +86,14 @@ class Ledger(LedgerFile):
                 "UPDATE runs SET state = ?, message = ?, treatment = ?, ended_at = ?"
                 " WHERE id = ?",
                 (state, message, stored, ended_at, run),
+            )
+
+    def put_between(self, run: int, kept: KeptSeconds) -> None:
+        """The time between attempts that was counted of run ``run``."""
+        with self.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET between_attempts = ? WHERE id = ?",
+                (json.dumps(asdict(kept)), run),
             )
 
     def put_attempt(self, run: int, attempt: AttemptHistory, *, now: float) -> None:

@@ -179,5 +179,7 @@ MIGRATIONS = (
         PRIMARY KEY (run, attempt)
     ) STRICT;
     """,
+    # The time between attempts, which no file of an attempt tells.
+    "ALTER TABLE runs ADD COLUMN between_attempts TEXT",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -59,9 +59,9 @@ class _Tree:
     root: int
     members: dict[int, int | None] = field(default_factory=dict[int, int | None])
     """When each started, in clock ticks, by its pid; None: not known yet."""
-    cpu_before: float = 0.0
-    """Of attempts before this one."""
     cpu: float = 0.0
+    """The most that was seen: of this attempt alone. What attempts before it used could
+    only be told by who has watched them, and would be lost with the daemon."""
     proportional: Proportional | None = None
 
 
@@ -92,8 +92,7 @@ class UsageReader:
         for run, root in roots.items():
             tree = self._trees.get(run)
             if tree is None or tree.root != root:
-                before = 0.0 if tree is None else tree.cpu_before + tree.cpu
-                tree = self._trees[run] = _Tree(root=root, cpu_before=before)
+                tree = self._trees[run] = _Tree(root=root)
                 new = True
             tree.members.setdefault(root, None)
         return new
@@ -120,7 +119,7 @@ class UsageReader:
         return TreeUse(
             resident_bytes=resident,
             proportional_bytes=last.size_bytes,
-            cpu_seconds=tree.cpu_before + tree.cpu,
+            cpu_seconds=tree.cpu,
             processes=len(living),
             threads=sum(stat.threads for stat in living.values()),
             descriptors=sum(known) if known else None,

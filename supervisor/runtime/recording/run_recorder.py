@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field
 
+from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
     Effect,
     Quarantine,
@@ -11,6 +12,11 @@ from supervisor.core.lifecycle.effects import (
     UpdateIncident,
 )
 from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.metrics.run_counters import (
+    KEPT_SECONDS,
+    KeptSeconds,
+    RunCounters,
+)
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel, Notifier
@@ -40,6 +46,16 @@ class RunRecorder:
     _newer_due: float = 0.0
     problem: LedgerError | None = None
     """Why the ledger could not be written the last time; None: it could."""
+    between: RunCounters = field(init=False)
+    """The time between attempts."""
+    _between_due: float = 0.0
+
+    def __post_init__(self) -> None:
+        kept = self.row.between_attempts
+        wall = self.clock.wall()
+        self.between = RunCounters(
+            seconds={} if kept is None else kept.taken_up(wall=wall)
+        )
 
     @property
     def late(self) -> bool:
@@ -54,9 +70,25 @@ class RunRecorder:
                 self._put_off(last)
             else:
                 self.attempt(last)
+        self.see(run.state)
         stored = (run.state, run.message, run.overrides)
         if stored != (before.state, before.message, before.overrides):
             self._state(run)
+
+    def see(self, state: JobState) -> None:
+        """The run is in ``state`` now: count the time that it has no attempt."""
+        before, now = self.between, self.clock.now()
+        self.between = before.seen_in(state, now=now)
+        due = self.between.goes_on is not None and now >= self._between_due
+        if not due and not self.between.is_news(before):
+            return
+        self._between_due = now + KEPT_SECONDS
+        kept = KeptSeconds(
+            seconds=self.between.seconds,
+            goes_on=self.between.goes_on,
+            at=self.clock.wall(),
+        )
+        self._put(lambda: self.ledger.put_between(self.row.id, kept))
 
     def attempt(self, attempt: AttemptHistory) -> None:
         """What is known of an attempt."""

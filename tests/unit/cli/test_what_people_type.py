@@ -101,6 +101,17 @@ def test_a_count_of_gpus_that_are_not_there(
     assert "gpu_count = 2 is for a daemon, which chooses them" in done.stderr
 
 
+def test_a_limit_on_main_memory_that_nobody_keeps(trainwarden: Trainwarden) -> None:
+    """It is the daemon's, under systemd; here it is not passed over in silence."""
+    spec = trainwarden.directory / "limited.toml"
+    spec.write_text('script = "train.py"\n[memory]\nhost = "3GiB"\n')
+    done = trainwarden("run", "--spec", spec, "--dry-run")
+    assert "memory: no limit of ours" in done.stdout
+    assert (
+        "memory.host = 3.00 GiB is kept by a daemon under systemd alone" in done.stderr
+    )
+
+
 def test_a_name_is_suggested(trainwarden: Trainwarden) -> None:
     """The nearest to that of the script."""
     (trainwarden.directory / "pyproject.toml").unlink()

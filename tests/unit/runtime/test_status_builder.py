@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
+from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger
@@ -156,3 +157,16 @@ def test_a_ledger_that_cannot_be_written(ledger: Ledger, tmp_path: Path) -> None
     ledger.rows(tuple, "PRAGMA query_only=ON")
     assert asked.of(1, paths.attempt(1)).snapshots == {"durable": 1}
     assert RunArchive(ledger).snapshots(1) == {}
+
+
+def test_the_time_between_attempts_of_a_run_that_is_over_stays(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """A daemon that begins tells the same of it as the one before."""
+    began(StatePaths(tmp_path).run("digits", 1).attempt(1), boot_id())
+    run = ledger.latest_run("digits")
+    assert run is not None
+    assert "waiting" not in status(ledger, tmp_path).phase_seconds
+    kept = KeptSeconds(seconds={"waiting": 96.6}, goes_on=None, at=1.0)
+    ledger.put_between(run.id, kept)
+    assert status(ledger, tmp_path).phase_seconds["waiting"] == 96.6

@@ -48,7 +48,8 @@ class RunSummary:
     lost_steps: int
     """Done again after restarts."""
     downtime_seconds: float
-    """From the end of an attempt to the first new step of the next."""
+    """From the end of an attempt, or its last progress where it hung, to the first new
+    step of the next, or to its end where it made none."""
     device_limit_bytes: int | None = None
     """What the allocator had to keep to in the attempt of that peak."""
 

@@ -12,7 +12,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.managed.job_events import (
     Announce,
     Decline,
@@ -44,6 +44,7 @@ from supervisor.core.jobs.managed.job_phase import (
     never_begun,
 )
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.units import counted
 
 RETRY_SECONDS_MOST = 60.0
 """What could not be done is tried again 1, 2, 4 … seconds later, at most this."""
@@ -200,7 +201,15 @@ def _end(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
         return _queued(ended), (told,)
     if event.status.state is JobState.DRAINED:
         return at_rest(ended), (Announce(f"`trainwarden start {job.job}` resumes it"),)
+    if event.status.state is JobState.FINISHED:
+        return at_rest(ended), (Announce(_finished(event.status)),)
     return at_rest(ended), ()
+
+
+def _finished(status: JobStatus) -> str:
+    """That it did, and how far it came."""
+    steps = "" if status.step is None else f" at step {status.step}"
+    return f"finished{steps}, in {counted(status.attempt, 'attempt')}"
 
 
 def _end_restarting(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
@@ -208,7 +217,7 @@ def _end_restarting(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     assert isinstance(event, RunEnded)  # noqa: S101  # by the table
     ended = replace(job, gpus=(), ended=event.status, ended_at=now)
     if event.status.state is JobState.FINISHED:
-        return at_rest(ended), (NoteStarted(),)
+        return at_rest(ended), (NoteStarted(), Announce(_finished(event.status)))
     return _queued(ended), ()
 
 

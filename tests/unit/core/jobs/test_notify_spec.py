@@ -66,3 +66,12 @@ def test_the_daemon_has_its_own() -> None:
     check_for_daemon(build_spec({"script": "a", "notify": {"on": ["gave_up"]}}))
     with pytest.raises(SpecError, match="its own configuration"):
         check_for_daemon(build_spec({"script": "a", "notify": FILE}))
+
+
+def test_a_daemon_serves_no_metrics_by_a_spec() -> None:
+    """No port would open, and nobody be told: it says so before a job is taken."""
+    check_for_daemon(build_spec({"script": "a", "metrics": {"listen": "off"}}))
+    with pytest.raises(
+        SpecError, match=r"metrics\.listen: only .* its own configuration"
+    ):
+        check_for_daemon(build_spec({"script": "a", "metrics": {"listen": "[::1]:9"}}))

@@ -20,6 +20,7 @@ from supervisor.core.lifecycle.effects import (
     RecordIncident,
     Say,
     TakeStacks,
+    UpdateIncident,
 )
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
@@ -38,6 +39,7 @@ from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.wire.reasons import KillReason
 from tests.support.hanging import STILL, ended, fresh, happen, hung, running
+from tests.support.lives import kinds
 
 HANGS = Killed(reason=KillReason.STALLED, sentence="hangs")
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
@@ -60,6 +62,24 @@ def test_a_hang_shows_its_stacks_before_it_is_killed() -> None:
     assert "no progress" in said.text
     assert record.stacks.startswith("Thread")
     assert (run.state, run.killed) == (JobState.WAITING, None)
+
+
+def test_what_a_hang_took_is_lost_from_its_last_progress() -> None:
+    """Not from when it was killed at last: nothing was trained before that either."""
+    run, _ = hung()
+    assert run.killed is not None
+    assert run.killed.idle_since is not None
+    killing, _ = happen(run, StacksTaken(), now=40.0)
+    over, effects = happen(killing, ended(signal=9), now=41.0)
+    assert over.open_incident is not None
+    assert over.open_incident.at == run.killed.idle_since < 41.0
+    assert not [e for e in effects if isinstance(e, UpdateIncident)]
+    last = replace(killing, policy=replace(killing.policy, without_progress=0))
+    gave_up, effects = happen(last, ended(signal=9), now=41.0)
+    assert gave_up.state is JobState.GAVE_UP
+    (lost,) = [e for e in effects if isinstance(e, UpdateIncident)]
+    assert lost.downtime_seconds == 41.0 - run.killed.idle_since
+    assert kinds(effects).index(RecordIncident) < effects.index(lost)
 
 
 def test_a_hang_whose_stacks_do_not_come_is_killed_all_the_same() -> None:

@@ -71,6 +71,15 @@ def test_what_is_taken_over_is_not_started() -> None:
     assert AskDrain() in effects
 
 
+def test_what_cannot_be_started_again_has_lost_the_time_until_then() -> None:
+    """The run gives up, and its last incident tells since when nothing was trained."""
+    run, _ = running(killed())
+    lasting = SpawnFailed("no such interpreter", lasting=True)
+    run, effects = happen(run, DeadlineExpired(), GateClear(), lasting, now=130.0)
+    assert run.state is JobState.GAVE_UP
+    assert UpdateIncident(attempt=1, downtime_seconds=30.0) in effects
+
+
 def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
     """While something is left of the last attempt no other starts."""
     run, effects = happen(
@@ -118,6 +127,25 @@ def test_an_incident_is_completed_by_the_next_attempt() -> None:
     ]
     assert run.open_incident is None
     assert happen(run, ProgressReported(first_step=10))[1] == []
+
+
+def test_the_time_of_attempts_that_came_to_no_step_is_lost_too() -> None:
+    """In a loop of crashes nothing is trained: each incident has what passed up to the
+    next, and together they have all of it."""
+    run, effects = running(killed(last=None))
+    spent: list[float] = []
+    for number in range(1, 3):
+        again = (DeadlineExpired(), GateClear(), Spawned(8))
+        run, _ = happen(run, *again, now=100.0 + 10 * number)
+        run, effects = happen(run, killed(last=None), now=105.0 + 10 * number)
+        (update,) = [one for one in effects if isinstance(one, UpdateIncident)]
+        assert (update.attempt, update.restored_step) == (number, None)
+        assert effects.index(update) < kinds(effects).index(RecordIncident)
+        spent.append(update.downtime_seconds or 0.0)
+    assert spent == [15.0, 10.0]
+    run, effects = happen(run, DrainRequested("a person"), now=130.0)
+    assert effects[0] == UpdateIncident(attempt=3, downtime_seconds=5.0)
+    assert run.open_incident is None
 
 
 def test_without_a_snapshot_all_steps_are_lost() -> None:

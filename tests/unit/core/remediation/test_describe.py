@@ -6,6 +6,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.liveness.hang_detection import Deadlines
 from supervisor.core.remediation.describe import escalations_json, escalations_text
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
+from supervisor.core.remediation.history import KILLS_BEFORE_A_STEP
 from supervisor.core.remediation.remedy_table import ESCALATIONS, TENANT
 
 
@@ -49,3 +50,16 @@ def test_the_budget_is_told() -> None:
     assert by_cause["user_error"]["restarts"] == 1
     assert by_cause["user_error"]["at_once_before_the_first_step"]
     assert by_cause["gpu_hardware"]["quarantines"]
+
+
+def test_which_kills_count_is_told_where_kills_are() -> None:
+    """Three restarts without progress are not three kills: a person who waits for the
+    third must know."""
+    value = escalations_json(
+        RemedyPermissions(), without_progress=3, deadlines=Deadlines()
+    )
+    by_cause = {c: one for one in value["situations"] for c in one["causes"]}
+    assert by_cause["preempted"]["kills_before_a_step"] == KILLS_BEFORE_A_STEP
+    assert by_cause["unknown"]["kills_before_a_step"] is None
+    told = " ".join(escalations_text(value).split())
+    assert told.count(f"or {KILLS_BEFORE_A_STEP} in a row before an attempt made") == 1

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.launcher import environment, same_process
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths
@@ -77,6 +78,15 @@ def test_limits_gpus_and_batch() -> None:
     assert values["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "600"
     assert values["CUDA_VISIBLE_DEVICES"] == "1,GPU-5"
     assert values["TRAINWARDEN_BATCH_SIZE"] == "16"
+
+
+def test_a_limit_that_nobody_would_keep_is_objected_to() -> None:
+    """Only systemd keeps one on all processes of an attempt."""
+    assert DirectLauncher().objection(Spec(script="a")) is None
+    limited = build_spec({"script": "a", "memory": {"host": "300MiB"}})
+    objection = DirectLauncher().objection(limited)
+    assert objection is not None
+    assert "memory.host is 300 MiB, and only systemd keeps such a limit" in objection
 
 
 def test_a_pid_that_was_given_to_another_process_is_not_ours() -> None:

@@ -6,14 +6,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from supervisor.core.causes import Cause
+from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.metrics.run_counters import UNKEPT_SECONDS
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.runtime.recording.run_recorder import SNAPSHOT_SECONDS, RunRecorder
 from tests.support.lives import fresh
 from tests.support.long_life import WoundClock
+
+
+class BothClocks(WoundClock):
+    """The clock on the wall is wound with the other."""
+
+    @override
+    def wall(self) -> float:
+        return 1e9 + self.now()
 
 
 @dataclass
@@ -22,7 +33,7 @@ class RecordedHistory:
 
     ledger: Ledger
     row: RunRow
-    clock: WoundClock = field(default_factory=WoundClock)
+    clock: BothClocks = field(default_factory=BothClocks)
 
     def __post_init__(self) -> None:
         self.recorder = RunRecorder(
@@ -95,3 +106,38 @@ def test_what_else_is_known_is_written_down_at_once(written: RecordedHistory) ->
     written.clock.wind(2 * SNAPSHOT_SECONDS)
     written.recorder.flush()
     assert written.known.cause is Cause.DEVICE_OOM
+
+
+def test_time_between_attempts_goes_on_under_the_next_supervisor(
+    written: RecordedHistory,
+) -> None:
+    """It neither falls nor climbs anew, whenever the last one was killed: what a counter
+    told is told again, and the hours in which nobody looked are not in it."""
+    recorder, told = written.recorder, 0.0
+    for state in (JobState.WAITING, JobState.LAUNCHING, JobState.RUNNING):
+        for _ in range(50):
+            recorder.see(state)
+            written.clock.wind(1.0)
+    recorder.see(JobState.RUNNING)
+    told = sum(recorder.between.seconds.values())
+    assert told == pytest.approx(100.0, abs=2.0)
+    for seconds in range(1, 100, 7):
+        recorder.see(JobState.WAITING)
+        for _ in range(seconds):
+            written.clock.wind(1.0)
+            recorder.see(JobState.WAITING)
+        before = dict(recorder.between.seconds)
+        written.clock.wind(86400.0)
+        row = written.ledger.latest_run("digits")
+        assert row is not None
+        recorder = RunRecorder(
+            row=row, ledger=written.ledger, clock=written.clock, say=_silent
+        )
+        recorder.see(JobState.RUNNING)
+        after = recorder.between.seconds
+        assert all(after[name] >= before[name] for name in before)
+        assert sum(after.values()) <= sum(before.values()) + UNKEPT_SECONDS
+        stored = written.ledger.latest_run("digits")
+        assert stored is not None
+        assert stored.between_attempts is not None
+        assert stored.between_attempts.seconds == after

@@ -111,6 +111,17 @@ def test_start_and_stop_in_any_phase(phase: JobPhase, event: JobEvent) -> None:
         assert (phase, type(event)) in TABLE
 
 
+FINISHED = Announce("finished, in 1 attempt")
+
+
+def test_that_it_finished_is_told() -> None:
+    """In the daemon's log as every other end: how far it came, and how often it began."""
+    running, _ = happen(NEW, RunStarted(()))
+    told = replace(ended(), step=4800, attempt=2)
+    effects = happen(running, RunEnded(told))[1]
+    assert effects == (Announce("finished at step 4800, in 2 attempts"),)
+
+
 def test_from_the_queue_to_its_end() -> None:
     """It is noted that it began, before anything is launched; its GPUs are free then."""
     waiting, _ = happen(NEW, TurnAwaited("wants 1 GPUs, 0 are free"))
@@ -120,7 +131,7 @@ def test_from_the_queue_to_its_end() -> None:
     assert (running.phase, running.gpus) == (P.RUNNING, ("GPU-1",))
     assert effects == (NoteStarted(),)
     over, effects = happen(running, RunEnded(ended()))
-    assert (over.phase, over.gpus, effects) == (P.FINISHED, (), ())
+    assert (over.phase, over.gpus, effects) == (P.FINISHED, (), (FINISHED,))
     assert over.idle_status() == ended()
 
 
@@ -165,7 +176,7 @@ def test_a_restart() -> None:
     drained = RunEnded(ended(JobState.DRAINED))
     assert happen(restarting, drained)[0].phase is P.QUEUED
     finished, effects = happen(restarting, RunEnded(ended()))
-    assert (finished.phase, effects) == (P.FINISHED, (NoteStarted(),))
+    assert (finished.phase, effects) == (P.FINISHED, (NoteStarted(), FINISHED))
     stopped, _ = happen(restarting, StopRequested("me"), drained)
     assert stopped.phase is P.STOPPED
 

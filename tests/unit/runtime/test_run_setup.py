@@ -1,0 +1,78 @@
+"""What a supervisor that takes a run up knows of the one before: a real ledger."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import (
+    Diagnosis,
+    IncidentKind,
+    Remedy,
+    RemedyKind,
+)
+from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.run_state import OpenIncident
+from supervisor.core.remediation.history import AttemptHistory
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.run_setup import open_incident_of
+
+KILLED = RecordIncident(
+    attempt=1,
+    diagnosis=Diagnosis(cause=Cause.PREEMPTED, because=(), advice=""),
+    remedy=Remedy(kind=RemedyKind.RESTART, because="nothing was wrong"),
+    failed_step=41,
+)
+ENDED = AttemptHistory(number=1, cause=Cause.PREEMPTED)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """With one run, whose attempt was killed a minute ago."""
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as made:
+        row = made.begin_run(
+            run_id="a", job="digits", script="/a.py", script_hash="1", seed=1,
+            spec={}, now=1.0,
+        )  # fmt: skip
+        made.record_incident(row.id, KILLED, now=Clock().wall() - 60.0)
+        yield made
+
+
+def found(
+    ledger: Ledger, *attempts: AttemptHistory, budget_since: int = 1
+) -> OpenIncident | None:
+    """What the next supervisor knows."""
+    row = ledger.latest_run("digits")
+    assert row is not None
+    row = replace(row, budget_since=budget_since)
+    return open_incident_of(ledger, row, attempts, Clock())
+
+
+def test_the_time_after_an_incident_goes_on_under_the_next_supervisor(
+    ledger: Ledger,
+) -> None:
+    """A daemon that was killed during a back-off leaves no hole in what was lost."""
+    incident = found(ledger, ENDED)
+    assert incident is not None
+    assert (incident.attempt, incident.failed_step) == (1, 41)
+    assert Clock().now() - incident.at == pytest.approx(60.0, abs=5.0)
+
+
+def test_an_incident_is_over_that_was_closed_forgiven_or_followed(
+    ledger: Ledger,
+) -> None:
+    """When an attempt that runs made its first step, nobody here has seen."""
+    assert found(ledger) is None
+    assert found(ledger, ENDED, AttemptHistory(number=2)) is None
+    assert found(ledger, ENDED, replace(ENDED, number=2)) is None
+    assert found(ledger, ENDED, budget_since=2) is None
+    (row,) = ledger.latest_runs()
+    unsaved = replace(KILLED, happened=IncidentKind.UNSAVED_ON_DISK)
+    ledger.record_incident(row.id, unsaved, now=2.0)
+    assert found(ledger, ENDED) is not None
+    ledger.update_incident(row.id, UpdateIncident(attempt=1, downtime_seconds=2.0))
+    assert found(ledger, ENDED) is None
