@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from typing import IO, Protocol, Self, cast
@@ -16,7 +17,7 @@ from supervisor.cli.views.progress import progress_line
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.placed_hints import with_place
-from supervisor.core.text.units import clock_time
+from supervisor.core.text.units import clock_time, format_duration
 from supervisor.core.text.visible import visible
 from supervisor.host.service.journal import marked
 from supervisor.host.service.nonblocking_writer import NonblockingWriter, left_out
@@ -93,10 +94,17 @@ class PlainView(View):
     every_seconds = PLAIN_SECONDS
     """How often progress is told."""
 
-    def __init__(self, console: LastingConsole) -> None:
+    def __init__(
+        self,
+        console: LastingConsole,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._console = console
         self._shown = ""
         self._shown_at: datetime | None = None
+        self._clock, self._moved_at = clock, clock()
+        self._reached: tuple[int, int | None] = (0, None)
 
     @override
     def __enter__(self) -> Self:
@@ -125,10 +133,20 @@ class PlainView(View):
             self._shown_at is None
             or (now - self._shown_at).total_seconds() >= self.every_seconds
         )
-        line = progress_line(status)
+        line = progress_line(status) + self._stands_still(status)
         if due and line != self._shown and status.pid is not None:
             self._shown, self._shown_at = line, now
             self.say(line)
+
+    def _stands_still(self, status: JobStatus) -> str:
+        """Since when no step was done: a hang is seen long before it is judged."""
+        reached = (status.attempt, status.step)
+        if reached != self._reached:
+            self._reached, self._moved_at = reached, self._clock()
+        silent = self._clock() - self._moved_at
+        if silent < self.every_seconds or status.step is None:
+            return ""
+        return f" · no step for {format_duration(silent)}"
 
 
 class LiveView(PlainView):
