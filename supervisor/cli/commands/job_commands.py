@@ -281,9 +281,9 @@ def _not_in_the_foreground(state_dir: Path | None, job: str) -> None:
     refuse_if_over(state_dir, job, ANEW, finished=NEW)
 
 
-AGAIN = "the same `trainwarden run` lets it go on"
+AGAIN = "the same `trainwarden run SCRIPT` lets it go on"
 ANEW = f"{AGAIN}, or with --fresh begins it anew"
-NEW = "the same `trainwarden run` begins a new run"
+NEW = "the same `trainwarden run SCRIPT` begins a new run"
 
 
 ALL = click.option(

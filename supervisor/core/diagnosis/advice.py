@@ -89,7 +89,7 @@ ADVICE: dict[Cause, str] = {
     Cause.PREEMPTED: (
         "Trainwarden did not end the process. Somebody outside did (a scheduler, an "
         "administrator, a key), or the script itself: where it is the same step each "
-        "time, look there. Running it again goes on from the newest snapshot."
+        "time, look there."
     ),
     Cause.UNKNOWN: (
         "Nothing here names a cause. The end of the log and the exit status are all "

@@ -236,13 +236,13 @@ def test_one_that_is_over(state: Path, verb: str) -> None:
     [
         (
             JobState.FINISHED,
-            "it is finished: the same `trainwarden run <>` begins a new",
+            "it is finished: the same `trainwarden run <> SCRIPT` begins a new",
         ),
         (
             JobState.DRAINED,
-            "it is drained: the same `trainwarden run <>` lets it go on",
+            "it is drained: the same `trainwarden run <> SCRIPT` lets it go on",
         ),
-        (JobState.GAVE_UP, "it gave up: the same `trainwarden run <>` lets it go on"),
+        (JobState.GAVE_UP, "it gave up: the same `trainwarden run <> SCRIPT` lets it go on"),
     ],
 )
 def test_what_the_same_command_would_do(
