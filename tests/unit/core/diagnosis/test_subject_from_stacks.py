@@ -99,7 +99,7 @@ def test_a_subject_of_a_newer_version_is_none() -> None:
 # --- remedies ---
 
 
-@pytest.mark.parametrize("subject", {*ELSEWHERE} - {OomSubject.BATCH})
+@pytest.mark.parametrize("subject", sorted({*ELSEWHERE} - {OomSubject.BATCH}))
 @pytest.mark.parametrize(
     "cause", [Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.CUDNN_ALLOC]
 )
