@@ -242,7 +242,10 @@ def test_one_that_is_over(state: Path, verb: str) -> None:
             JobState.DRAINED,
             "it is drained: the same `trainwarden run <> SCRIPT` lets it go on",
         ),
-        (JobState.GAVE_UP, "it gave up: the same `trainwarden run <> SCRIPT` lets it go on"),
+        (
+            JobState.GAVE_UP,
+            "it gave up: the same `trainwarden run <> SCRIPT` lets it go on",
+        ),
     ],
 )
 def test_what_the_same_command_would_do(
