@@ -142,6 +142,8 @@ def test_wrong_words_end_in_a_sentence(trainwarden: Trainwarden) -> None:
     for words, expected in cases:
         done = trainwarden("snapshots", *words)
         assert (done.returncode, expected in done.stderr) == (2, True), done.stderr
-    assert trainwarden("snapshots", "train").stdout == "no snapshots\n"
+    said = trainwarden("snapshots", "train").stdout
+    assert said.startswith("no snapshots\nin memory: ")
+    assert f"on disk: {trainwarden.state}" in said
     assert trainwarden.json("snapshots", "train") == []
     assert trainwarden("snapshots", "verify", "train").stdout == "no snapshots\n"
