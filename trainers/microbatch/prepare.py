@@ -116,7 +116,7 @@ def _trying(*, hopeless: bool) -> Generator[None]:
     noted = watch.count
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # of any kind: it goes on to who called
         if hopeless and watch.count == noted:
             watch.note(error, OomSubject.BATCH)
         raise

@@ -26,7 +26,7 @@ import numpy as np
 
 from trainers.backends.selected import backend
 from trainers.state import object_state
-from trainers.state.hidden.library_state import UnreadableCache
+from trainers.state.hidden.library_state import UnsavedCache
 
 MOST_DEEP = 12
 MOST_ITEMS = 50_000
@@ -151,7 +151,10 @@ REFERENCES = (types.FunctionType, types.MethodType, types.ModuleType, type)
 
 _MARKS: tuple[tuple[Any, Callable[[_Look, Any, int], Mark]], ...] = (
     (np.generic, lambda _look, one, _depth: (one.dtype.str, one.tobytes())),
-    (UnreadableCache, lambda _look, one, _depth: one.misses),
+    (
+        UnsavedCache,
+        lambda look, one, depth: (one.misses, look.at(list(one.results), depth)),
+    ),
     (TOLD, lambda _look, one, _depth: repr(one)),
     (REFERENCES, lambda _look, one, _depth: id(one)),
     (dict, _Look.of_mapping),

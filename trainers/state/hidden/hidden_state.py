@@ -24,7 +24,7 @@ from trainers.state.compilation import Compilation
 from trainers.state.hidden import baked_values, reachable
 from trainers.state.hidden.baked_values import BakedValues
 from trainers.state.hidden.fingerprint import Mark
-from trainers.state.hidden.library_state import UnreadableCache
+from trainers.state.hidden.library_state import UnsavedCache
 from trainers.state.hidden.marks import (
     Name,
     changed,
@@ -34,7 +34,8 @@ from trainers.state.hidden.marks import (
     nested,
     values_of,
 )
-from trainers.state.hidden.reachable import Owner, Reached
+from trainers.state.hidden.owner import Owner
+from trainers.state.hidden.reachable import Reached
 from trainers.state.variable_state import Places
 
 KEY = "hidden"
@@ -219,7 +220,7 @@ class HiddenState:
         self, encoder: encode.StateEncoder, name: Name, value: Any, told: list[str]
     ) -> Any:
         """``value`` as JSON in a list; None: it is left out."""
-        if isinstance(value, UnreadableCache):
+        if isinstance(value, UnsavedCache):
             told.append(LOST.format(reachable.at(*name), value))
             return None
         before = len(encoder.tensors)

@@ -1,7 +1,5 @@
 """State that the standard library keeps for a script: caches of its functions, context
 variables, the environment.
-
-Each is told as names and values, with a way to put them back.
 """
 
 import contextvars
@@ -9,16 +7,23 @@ import functools
 import gc
 import os
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
 
+from trainers.state import object_state
+from trainers.state.hidden.owner import Owner
+
 CachedFunction = functools._lru_cache_wrapper  # noqa: SLF001  # has no public name
+LINK = "_lru_list_elem"
+"""The type of an entry of a cache that has a bound (Modules/_functoolsmodule.c)."""
 OURS = "TRAINWARDEN_"
 """How names of the environment begin that are ours, another in each attempt."""
-UNREADABLE = "the results of {} calls (they can be read only where maxsize is None)"
+UNSAVED = "the results of {} calls (saved they are only where maxsize is None)"
+PLAIN = (type(None), bool, int, float, complex, str, bytes, object)
+"""... and what stands between arguments by place and by name."""
 DRAWS = frozenset(
     {
         "Random", "SystemRandom", "choice", "choices", "default_rng", "getrandbits",
@@ -36,62 +41,84 @@ _UNSET = object()
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryState:
-    """What is kept, by names, and how one is put back."""
-
-    names: tuple[str, ...]
-    values: Callable[[], Mapping[str, Any]]
-    put: Callable[[str, Any], None]
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableCache:
-    """Results that cannot be read; another once a call has been made anew."""
+class UnsavedCache:
+    """Results that cannot be put back; other ones once a call has been made anew, or one
+    has changed."""
 
     misses: int
+    results: tuple[Any, ...]
 
     @override
     def __str__(self) -> str:
         """What it holds, in words."""
-        return UNREADABLE.format(self.misses)
+        return UNSAVED.format(self.misses)
 
 
-def of_cache(function: Any) -> LibraryState | None:
+def of_cache(path: str, function: Any) -> Owner:
     """What ``function``, made by ``functools.cache`` or ``lru_cache``, has kept of its
-    calls. None: nothing, or what it makes the same again, as far as its code tells."""
+    calls, where that could be another when it is made again."""
     size = function.cache_parameters()["maxsize"]
-    if size == 0 or not may_change(function.__wrapped__):
-        return None
-    kept = _results(function) if size is None else None
 
     def values() -> Mapping[str, Any]:
-        found = UnreadableCache(function.cache_info().misses) if kept is None else kept
-        return {"the cache": found}
+        entries = _entries(function, size)
+        if _is_repeated(entries) and not may_change(function.__wrapped__):
+            return {}
+        kept = _cache(function) if size is None else None
+        if kept is not None and all(map(_is_plain, kept)):
+            return {"the cache": kept}
+        # What is called with objects would not be found again by copies of them.
+        results = tuple(result for _, result in entries or ())
+        return {"the cache": UnsavedCache(function.cache_info().misses, results)}
 
     def put(_name: str, results: Any) -> None:
+        kept = _cache(function) if size is None else None
         if kept is not None:
             kept.clear()
             kept.update(results)
 
-    return LibraryState(("the cache",), values, put)
+    return Owner(path, () if size == 0 else ("the cache",), values, put)
 
 
-def _results(function: Any) -> dict[Any, Any] | None:
-    """By arguments. CPython's wrapper leads to it, as the garbage collector sees it
-    (``lru_cache_tp_traverse`` in Modules/_functoolsmodule.c)."""
+def _is_repeated(entries: list[tuple[Any, Any]] | None) -> bool:
+    """Whether calls and results are plain values, which nobody changes."""
+    return entries is not None and all(map(_is_plain, entries))
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+def _cache(function: Any) -> dict[Any, Any] | None:
+    """Results by arguments, of a cache without a bound. CPython's wrapper leads to it, as
+    the garbage collector sees it (``lru_cache_tp_traverse``)."""
     own = vars(function)
     held = (one for one in gc.get_referents(function) if type(one) is dict)
     return next((one for one in held if one is not own), None)
 
 
+def _entries(function: Any, size: int | None) -> list[tuple[Any, Any]] | None:
+    """Arguments and results, without a call; None: they cannot be seen."""
+    if size is None:
+        kept = _cache(function)
+        return None if kept is None else list(kept.items())
+    held = gc.get_referents(function)  # an entry: arguments, result, type of entries
+    ends = [
+        at for at, one in enumerate(held) if type(one) is type and one.__name__ == LINK
+    ]
+    count = function.cache_info().currsize
+    found = [(held[at - 2], held[at - 1]) for at in ends[:count]]
+    return found if len(found) == count else None
+
+
 def may_change(function: Any, depth: int = 0) -> bool:
     """Whether ``function`` may return something else when it is called with the same
-    again: it draws, reads, or uses what is no module, function or class."""
+    again: it draws, reads, or uses what is no function, nor a module or class of a
+    library."""
     if not isinstance(function, types.FunctionType) or depth > MOST_DEEP:
         return True
     if function.__closure__:
         return True
-    names = _names_of(function.__code__)
+    names = names_in(function.__code__)
     if names & DRAWS:
         return True
     used = function.__globals__
@@ -99,19 +126,24 @@ def may_change(function: Any, depth: int = 0) -> bool:
 
 
 def _changes(value: Any, depth: int) -> bool:
-    if isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type)):
+    if isinstance(value, types.ModuleType):
+        return object_state.is_own_module(value)
+    if isinstance(value, type):
+        return object_state.is_of_the_script(value)
+    if isinstance(value, types.BuiltinFunctionType):
         return False
     wrapped = value.__wrapped__ if isinstance(value, CachedFunction) else value
     return may_change(wrapped, depth + 1)
 
 
-@functools.cache
-def _names_of(code: types.CodeType) -> frozenset[str]:
+@functools.lru_cache(maxsize=4096)
+def names_in(code: types.CodeType) -> frozenset[str]:
+    """Every global and attribute that ``code`` names, and the functions inside of it."""
     inner = (one for one in code.co_consts if isinstance(one, types.CodeType))
-    return frozenset(code.co_names).union(*(_names_of(one) for one in inner))
+    return frozenset(code.co_names).union(*(names_in(one) for one in inner))
 
 
-def of_context(variable: contextvars.ContextVar[Any]) -> LibraryState:
+def of_context(path: str, variable: contextvars.ContextVar[Any]) -> Owner:
     """The value of ``variable`` in the context of the caller, where it has been set."""
 
     def values() -> Mapping[str, Any]:
@@ -121,10 +153,10 @@ def of_context(variable: contextvars.ContextVar[Any]) -> LibraryState:
     def put(_name: str, value: Any) -> None:
         variable.set(value)
 
-    return LibraryState(("the value",), values, put)
+    return Owner(path, ("the value",), values, put)
 
 
-def of_environment() -> LibraryState:
+def of_environment(path: str) -> Owner:
     """The environment of the process, but for what is ours."""
     names = tuple(name for name in os.environ if not name.startswith(OURS))
-    return LibraryState(names, lambda: os.environ, os.environ.__setitem__)
+    return Owner(path, names, lambda: os.environ, os.environ.__setitem__)

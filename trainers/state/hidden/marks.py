@@ -8,7 +8,8 @@ from typing import Any
 from trainers.backends.selected import backend
 from trainers.state import encode, object_state
 from trainers.state.hidden import fingerprint
-from trainers.state.hidden.reachable import Owner, Reached
+from trainers.state.hidden.owner import Owner
+from trainers.state.hidden.reachable import Reached
 
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
 PLAIN = (type(None), bool, int, float, str)

@@ -23,7 +23,8 @@ from trainers.backends import keras_losses
 from trainers.backends.selected import backend
 from trainers.state import object_state
 from trainers.state.hidden import library_state
-from trainers.state.hidden.library_state import CachedFunction, LibraryState
+from trainers.state.hidden.library_state import CachedFunction, names_in
+from trainers.state.hidden.owner import Owner
 
 LEAVES = (type(None), bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 """Types that lead nowhere."""
@@ -46,17 +47,6 @@ KERAS_SETS = frozenset(
     }
 )  # fmt: skip
 """Attributes that Keras itself sets while it trains, and sets again."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Owner:
-    """An object, module, class or closure, and the names of it that are followed."""
-
-    path: str
-    """From something that a person knows: a name of the script, ``model``, a class."""
-    names: tuple[str, ...]
-    values: Callable[[], Mapping[str, Any]]
-    put: Callable[[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,22 +282,20 @@ class _Walk:
         """The function that is cached, and its results, where it may give others again."""
         self._waiting.append((path, function.__wrapped__))
         if object_state.is_of_the_script(function):
-            self._library(f"{path}()/", library_state.of_cache(function))
+            self._library(library_state.of_cache(f"{path}()/", function))
 
     def of_context(self, path: str, variable: "contextvars.ContextVar[Any]") -> None:
         """Its value in the context of training."""
-        self._library(f"{path}/", library_state.of_context(variable))
+        self._library(library_state.of_context(f"{path}/", variable))
 
     def of_local(self, path: str, local: threading.local) -> None:
         """The attributes that it has in the thread of training."""
         self._namespace(path, tuple(vars(local)), vars(local))
 
-    def _library(self, path: str, kept: LibraryState | None) -> None:
-        if kept is None:
-            return
-        self._owners[path] = Owner(path, kept.names, kept.values, kept.put)
-        for name, value in kept.values().items():
-            self._waiting.append((at(path, name), value))
+    def _library(self, owner: Owner) -> None:
+        self._owners[owner.path] = owner
+        for name, value in owner.values().items():
+            self._waiting.append((at(owner.path, name), value))
 
     def of_function(self, path: str, function: types.FunctionType) -> None:
         """The names that it uses, what it is closed over, its attributes and defaults."""
@@ -320,7 +308,7 @@ class _Walk:
         names = names_in(function.__code__)
         self._mentioned |= names
         if "environ" in names:
-            self._library("os.environ", library_state.of_environment())
+            self._library(library_state.of_environment("os.environ"))
         self._cells(called, function)
         self._globals(function.__globals__, names)
         own = tuple(name for name in vars(function) if name not in AUTOGRAPH_SETS)
@@ -452,13 +440,6 @@ def _functions_of(value: Any) -> Iterator[Any]:
         yield value.func
     elif not isinstance(value, type):
         yield value
-
-
-@functools.lru_cache(maxsize=4096)
-def names_in(code: types.CodeType) -> frozenset[str]:
-    """Every global and attribute that ``code`` names, and the functions inside of it."""
-    inner = (one for one in code.co_consts if isinstance(one, types.CodeType))
-    return frozenset(code.co_names).union(*(names_in(one) for one in inner))
 
 
 _VISITORS: tuple[tuple[Any, Callable[[_Walk, str, Any], None]], ...] = (

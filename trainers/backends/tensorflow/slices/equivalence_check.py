@@ -87,7 +87,7 @@ def _tried(
     try:
         with state_kept(model):
             return _examine(model, batch, samples)
-    except Exception as error:
+    except Exception as error:  # whatever the script's model raises
         if samples <= FEWEST or not allocation_subject.out_of_memory(error):
             raise
     gc.collect()  # Keras' frames refer to the error, which holds them and their tensors

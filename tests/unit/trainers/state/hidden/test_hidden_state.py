@@ -1,95 +1,15 @@
 """State that training changes outside of the model is found, saved and given back."""
 
-import collections
-import contextlib
-import functools
-import itertools
-import os
-import random
-import sys
-import threading
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from tests.support.hidden_scripts import Script, network, resumed
 from trainers.state.hidden import hidden_state
-from trainers.state.hidden.hidden_state import HiddenState
 from trainers.state.variable_state import Places
-
-
-class Calls(keras.callbacks.Callback):
-    """Runs a function of the script at each batch."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-
-def network() -> Any:
-    """A small model, built."""
-    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    return model
-
-
-class Script:
-    """What a script makes: ``namespace`` is its globals, as after it has run."""
-
-    def __init__(self, source: str) -> None:
-        module = types.ModuleType("__main__")
-        vars(module).update(
-            np=np, tf=tf, keras=keras, itertools=itertools, random=random,
-            collections=collections, functools=functools, threading=threading,
-            network=network,
-        )  # fmt: skip
-        exec(compile(source, "script.py", "exec"), vars(module))  # noqa: S102  # ours
-        self.namespace = vars(module)
-        self.model = network()
-        self.step: Callable[[], Any] = self.namespace["step"]
-        self._module = module
-        with self.running():
-            self.hidden = HiddenState(self.model, [Calls(self.step)])
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """It is the script that runs: its classes are found by their names."""
-        kept, sys.modules["__main__"] = sys.modules["__main__"], self._module
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = kept
-
-    def capture(self) -> tuple[dict[str, Any], list[Any], list[str]]:
-        """What is saved of it now, and told."""
-        with self.running():
-            return self.hidden.capture(Places([]))
-
-    def restore(self, state: dict[str, Any], tensors: list[Any]) -> list[str]:
-        """What ``capture`` of another gave; what is told."""
-        stored = {one.name: np.array(one.read()) for one in tensors}
-        with self.running():
-            return self.hidden.restore(state, stored, Places([]))
-
-
-def resumed(
-    source: str, *, steps: int = 3, more: int = 2
-) -> tuple[Script, Script, list[str]]:
-    """A script saved after ``steps``, and one made anew with that state; both then make
-    ``more`` steps. The last: what was told."""
-    first, second = Script(source), Script(source)
-    for _ in range(steps):
-        first.step()
-    state, tensors, told = first.capture()
-    told += second.restore({hidden_state.KEY: state}, tensors)
-    for _ in range(more):
-        first.step(), second.step()
-    return first, second, told
-
 
 KEPT = {
     "a global, by way of a helper": """
@@ -224,43 +144,6 @@ def step():
     point = Point(point.x + 1, 0)
 def result(): return queue, counts, seen, point.x
 """,
-    "what a function has cached": """
-draw, count = np.random.default_rng(3), 0
-@functools.cache
-def rate(key, more=0): return draw.random()
-class Rates:
-    @staticmethod
-    @functools.lru_cache(maxsize=None)
-    def of(*key): return draw.random(), key
-def step():
-    global count
-    count += 1
-    return rate(count % 3), Rates.of(count % 2, "a")
-def result(): return step()
-""",
-    "what a cached function leads to": """
-seen = []
-@functools.cache
-def once(key): seen.append(key)
-def step(): once(len(seen))
-def result(): return seen
-""",
-    "a context variable": """
-import contextvars
-calls, unset = contextvars.ContextVar("calls"), contextvars.ContextVar("unset")
-def step():
-    calls.set(calls.get(0) + 1)
-    return unset.get(None)
-def result(): return calls.get()
-""",
-    "attributes of a thread": """
-local = threading.local()
-local.values = []
-def step():
-    local.values.append(len(local.values))
-    local.count = getattr(local, "count", 0) + 1
-def result(): return local.values, local.count
-""",
     "a large array": """
 weights = np.ones((600, 600))
 def step(): weights[len(weights) // 2] *= 0.5
@@ -350,16 +233,6 @@ import io
 text = io.StringIO()
 def step(): text.write("a")
 """,
-    "the cache of rate()": """
-@functools.lru_cache
-def rate(key): return random.random()
-def step(): return rate(1)
-""",
-    "the cache of named()": """
-@functools.cache
-def named(key): return random.random()
-def step(): return named(key=1)
-""",
     "base": """
 import sqlite3
 base = sqlite3.connect(":memory:")
@@ -396,60 +269,6 @@ def test_what_cannot_be_saved_is_named_when_it_has_changed(what: str) -> None:
     (told,) = script.capture()[2]
     assert what.partition(".")[0] in told
     assert "cannot be saved" in told
-
-
-REPEATED = """
-import math
-def squared(x): return math.pow(x, 2)
-class Point:
-    def __init__(self, x): self.x = x
-@functools.lru_cache(maxsize=8)
-def point(x, *, scale=1.0): return Point(int(squared(x)) * scale)
-@functools.cache
-def points(x): return [point(x)]
-def step():
-    for x in range(20): points(x), point(x, scale=2.0)
-"""
-
-
-def test_a_cache_that_is_made_the_same_again_is_no_state() -> None:
-    """As far as the function's code tells."""
-    script = Script(REPEATED)
-    script.step()
-    state, _, told = script.capture()
-    assert told == []
-    assert state["values"] == {}
-
-
-def test_a_cache_that_is_off_has_nothing_to_lose() -> None:
-    """It keeps no results."""
-    script = Script("""
-@functools.lru_cache(maxsize=0)
-def draw(): return random.random()
-def step(): return draw()
-""")
-    script.step()
-    assert script.capture()[2] == []
-
-
-def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a function of the script changes in it; not what is ours, in each attempt."""
-    source = """
-import os
-def step():
-    os.environ["COUNT_OF_TEST"] = str(int(os.environ.get("COUNT_OF_TEST", "0")) + 1)
-    os.environ["TRAINWARDEN_OF_TEST"] = "another"
-"""
-    for name in ("COUNT_OF_TEST", "TRAINWARDEN_OF_TEST"):
-        monkeypatch.setenv(name, "0")
-    script = Script(source)
-    script.step(), script.step()
-    state, tensors, told = script.capture()
-    assert state["values"] == {"os.environ": {"COUNT_OF_TEST": ["2"]}}
-    monkeypatch.setenv("COUNT_OF_TEST", "0")
-    told += Script(source).restore({hidden_state.KEY: state}, tensors)
-    assert os.environ["COUNT_OF_TEST"] == "2"
-    assert told == []
 
 
 def test_what_only_passes_is_not_told() -> None:
