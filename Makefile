@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom certify-mutations chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom certify-mutations chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest gpu
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -157,6 +157,9 @@ matrix: $(VENV)/.installed ## every pair of TensorFlow and Keras (ONLY=2.18, QUI
 
 oldest: $(VENV)/.installed ## the self-test with the oldest pair of versions (2 min)
 	$(BIN)/python -m tests.matrix.matrix --oldest
+
+gpu: $(VENV)/.installed ## a real GPU: what it tells, and whether it is read rightly (10 min)
+	$(BIN)/python -m tests.gpu.gpu $(if $(ONLY),--only $(ONLY))
 
 systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root)
 	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py

@@ -1,6 +1,6 @@
 """The private names of TensorFlow that memory pools, and looking into them, lean on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -9,6 +9,11 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
 from trainers.backends.tensorflow import replicas
+
+NO_GROWTH = (
+    "the script asks for memory growth of a GPU that has a memory limit of ours, which"
+    " TensorFlow does not allow: the limit stays, the growth is left out"
+)
 
 
 def when_devices_are_ready(callback: Callable[[], None]) -> bool:
@@ -28,6 +33,53 @@ def when_devices_are_ready(callback: Callable[[], None]) -> bool:
 
     context.ensure_initialized = ensure_then_call
     return True
+
+
+def limit_gpus(
+    gpus: Sequence[Any], limit_mib: int, notice: Callable[[str], None]
+) -> None:
+    """Let each of ``gpus`` (physical devices) take so much memory, in MiB, and no more.
+
+    TensorFlow refuses memory growth on a device with a limit: where the script asks for
+    it afterwards, it is left out and told. Logical devices that the script makes of one
+    share the limit.
+    """
+    context = eager_context.context()
+    for gpu in gpus:
+        device = tf.config.LogicalDeviceConfiguration(memory_limit=limit_mib)
+        context.set_logical_device_configuration(gpu, [device])
+    grow, configure = (
+        context.set_memory_growth,
+        context.set_logical_device_configuration,
+    )
+
+    def set_memory_growth(device: Any, enable: Any) -> None:
+        if device in gpus:
+            notice(NO_GROWTH)
+        else:
+            grow(device, enable)
+
+    def set_logical_device_configuration(device: Any, asked: Any) -> None:
+        if device in gpus:
+            asked = [
+                one._replace(memory_limit=limit)
+                for one, limit in zip(
+                    asked,
+                    shares(limit_mib, [one.memory_limit for one in asked]),
+                    strict=True,
+                )
+            ]
+        configure(device, asked)
+
+    context.set_memory_growth = set_memory_growth
+    context.set_logical_device_configuration = set_logical_device_configuration
+
+
+def shares(limit_mib: int, asked: Sequence[int | None]) -> list[int]:
+    """What logical devices of one GPU get, in MiB, that ask for so much each: together no
+    more than the limit, and none more than it asked for."""
+    share = max(1, limit_mib // max(1, len(asked)))
+    return [share if one is None else min(int(one), share) for one in asked]
 
 
 def value_of(variable: Any) -> Any:

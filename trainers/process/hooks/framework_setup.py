@@ -121,7 +121,7 @@ def _tensorflow_to_try(
     """Before any op runs: memory as a run would have it."""
     if on_cpu(attempt.directive):
         estimate_hooks.without_gpus(tf)
-    _limit_gpus(attempt.directive, tf)
+    _limit_gpus(attempt, tf)
     _own_draws(attempt, entropy)
     _one_pool(attempt.directive)
 
@@ -308,7 +308,7 @@ def _tensorflow(
         compilations.tensorflow_imported(tf)
     applied_directive.tell_environment(attempt)
     limit_bytes = directive.gpu_memory_limit_bytes
-    limited = limit_bytes if _limit_gpus(directive, tf) else None
+    limited = limit_bytes if _limit_gpus(attempt, tf) else None
     applied_directive.tell(
         attempt, "gpu_memory_limit_bytes", asked=limit_bytes, found=limited
     )
@@ -323,15 +323,16 @@ def _tensorflow(
         applied_directive.tell(attempt, "deterministic", asked=True, found=True)
 
 
-def _limit_gpus(directive: Directive, tf: ModuleType) -> bool:
+def _limit_gpus(attempt: Attempt, tf: ModuleType) -> bool:
     """Memory of the GPUs as the directive says; whether there are any."""
     gpus = tf.config.list_physical_devices("GPU")
-    for gpu in gpus:
-        if directive.gpu_memory_limit_bytes is not None:
-            limit = max(1, directive.gpu_memory_limit_bytes // 2**20)
-            device = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
-            tf.config.set_logical_device_configuration(gpu, [device])
-        elif directive.gpu_memory_growth:
+    limit_bytes = attempt.directive.gpu_memory_limit_bytes
+    if gpus and limit_bytes is not None:
+        module = isolation.load("trainers.backends.tensorflow.memory_compat")
+        notice = functools.cache(attempt.notice)  # once, however many GPUs there are
+        module.limit_gpus(gpus, max(1, limit_bytes // 2**20), notice)
+    elif attempt.directive.gpu_memory_growth:
+        for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, enable=True)
     return bool(gpus)
 

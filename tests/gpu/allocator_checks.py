@@ -1,0 +1,97 @@
+"""Checks of the allocators on the GPU: what they tell, and whether we read it rightly."""
+
+import json
+from functools import partial
+from typing import Any
+
+from tests.gpu.gpu_check import MOST_SAID, GpuCheck, Place, Seen
+
+BLOCKS = 20 * 16 * 2**20
+"""What the script's holes are together: 20 of 16 MiB."""
+
+
+def told_by(place: Place, script: str, *arguments: str, **more: str) -> dict[str, Any]:
+    """The JSON that a script ends with. Raises RuntimeError without."""
+    done = place.python(place.script(script), *arguments, **more)
+    last = done.stdout.strip().rpartition("\n")[2]
+    try:
+        found: dict[str, Any] = json.loads(last)
+    except ValueError:
+        raise RuntimeError(done.stdout[-MOST_SAID:]) from None
+    return found
+
+
+def bfc(place: Place) -> Seen:
+    """The map of TensorFlow's allocator on the GPU, by the operation compiled here."""
+    seen = Seen(facts=told_by(place, "allocator"))
+    facts = seen.facts
+    seen.expect(facts["device"] == "GPU:0", f"it is {facts['device']}")
+    seen.expect(not facts["built"], f"not built: {facts['built']}")
+    for moment in ("begin", "full", "holes"):
+        ours, counted = facts[moment]["ours"], facts[moment]["counted"]
+        seen.expect(ours["source"] == "MAP", f"{moment}: no map")
+        seen.expect(ours["in_use"] == counted["current"], f"{moment}: in use differs")
+        seen.expect(ours["peak"] == counted["peak"], f"{moment}: peak differs")
+    seen.expect(facts["begin"]["ours"]["limit"] == 2**30, "not the limit that was set")
+    holes = facts["holes"]["ours"]
+    free = holes["pool"] - holes["in_use"]
+    seen.expect(free >= BLOCKS, f"{free} bytes are free")
+    seen.expect(holes["fragmentation"] > 0.4, f"fragmentation {holes['fragmentation']}")
+    seen.expect("OOM" in facts["large"], f"600 MiB: {facts['large']}")
+    return seen
+
+
+def asynchronous(place: Place) -> Seen:
+    """CUDA's own pool has no map: counts are an answer."""
+    seen = Seen(facts=told_by(place, "allocator", TF_GPU_ALLOCATOR="cuda_malloc_async"))
+    ours = seen.facts["holes"]["ours"]
+    seen.expect(ours and ours["source"] == "COUNTS", f"told: {ours}")
+    seen.expect(ours and ours["fragmentation"] is None, "fragmentation without a map")
+    return seen
+
+
+def again(place: Place) -> Seen:
+    """Whether a process goes on after it ran out of memory; nothing is expected."""
+    return Seen(facts=told_by(place, "again"))
+
+
+def figures(place: Place, *, backend: str) -> Seen:
+    """What the allocator of ``backend`` counts."""
+    return Seen(facts=told_by(place, "figures", backend, KERAS_BACKEND=backend))
+
+
+CHECKS = (
+    GpuCheck(
+        name="bfc",
+        what="tensorflow: the allocator's map on the GPU, holes and all",
+        run=bfc,
+        needs="tensorflow",
+        alone=False,
+    ),
+    GpuCheck(
+        name="cuda_malloc_async",
+        what="tensorflow: CUDA's own pool is counted",
+        run=asynchronous,
+        needs="tensorflow",
+        alone=False,
+    ),
+    GpuCheck(
+        name="again",
+        what="tensorflow: whether a process outlives an out-of-memory",
+        run=again,
+        needs="tensorflow",
+        alone=False,
+    ),
+    GpuCheck(
+        name="figures_jax",
+        what="jax: what its allocator counts",
+        run=partial(figures, backend="jax"),
+        needs="jax",
+    ),
+    GpuCheck(
+        name="figures_torch",
+        what="torch: what its allocator counts",
+        run=partial(figures, backend="torch"),
+        needs="torch",
+    ),
+)

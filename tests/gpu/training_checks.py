@@ -1,0 +1,254 @@
+"""Checks of training on the GPU: killed and resumed, out of memory, faulted, crowded."""
+
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from tests.gpu.driver_probe import probing
+from tests.gpu.gpu_check import GIB, MOST_SAID, GpuCheck, Place, Seen, until
+
+LEFT = 1536 * 2**20
+"""Bytes that another process leaves: enough to begin, not for a step."""
+PATIENCE_SECONDS = 60.0
+
+DETERMINISTIC: dict[str, dict[str, str]] = {
+    "tensorflow": {},
+    "jax": {"XLA_FLAGS": "--xla_gpu_deterministic_ops=true"},
+    "torch": {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
+}
+"""What a script of that framework has in its environment to compute the same twice."""
+BESIDE: dict[str, dict[str, str]] = {
+    "tensorflow": {},
+    "jax": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+    "torch": {},
+}
+"""... to leave memory for others beside it. TensorFlow is told so by us."""
+LARGE = {"BATCH": "512", "WIDTH": "64", "PIXELS": "128", "STEPS": "3", "EPOCHS": "2"}
+"""A step of some 13 GiB: activations of 2 GiB each."""
+LIMITED: dict[str, dict[str, str]] = {
+    "tensorflow": {},
+    "jax": {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.06"},
+    "torch": {"FRACTION": "0.06"},
+}
+"""How the framework is held to 5 GiB of 80; TensorFlow by our spec."""
+SPEC = """
+script = "{script}"
+name = "{name}"
+
+[memory]
+gpu = "{limit}"
+"""
+
+
+def run_of(
+    place: Place, seen: Seen, name: str, *more: str, **environment: str
+) -> dict[str, Any]:
+    """A supervised run of ``convolutions.py``: its incidents and its end, kept as facts."""
+    done = place.trainwarden(
+        "run", "--name", name, *more, place.script("convolutions"), **environment
+    )
+    return kept(place, seen, name, done)
+
+
+def kept(place: Place, seen: Seen, name: str, done: Any) -> dict[str, Any]:
+    """What a run left behind, and the end of what it said."""
+    incidents = place.incidents()
+    jobs = [job for job in place.json("status") if job["job"] == name]
+    job = jobs[0] if jobs else {}
+    facts = {
+        "exit_code": done.returncode,
+        "exact": job.get("exact"),
+        "promise": job.get("promise"),
+        "attempts": job.get("attempt"),
+        "slices": (job.get("microbatch") or {}).get("slices"),
+        "incidents": [
+            {
+                "cause": one["cause"],
+                "because": [said["text"] for said in one["because"]],
+                "remedy": one["remedy"],
+                "proof": (one.get("proof") or {}).get("result"),
+                "memory": one.get("memory"),
+                "downtime_seconds": one["downtime_seconds"],
+            }
+            for one in incidents
+        ],
+        "said": done.stdout[-MOST_SAID:],
+    }
+    seen.facts[name] = facts
+    return facts
+
+
+def causes(facts: dict[str, Any]) -> list[str]:
+    """Of a run's incidents, in order."""
+    return [one["cause"] for one in facts["incidents"]]
+
+
+def result_of(place: Place, name: str) -> str:
+    """What the script wrote at its end; empty: it did not come to its end."""
+    path = place.directory / name
+    return path.read_text() if path.exists() else ""
+
+
+def common_of(backend: str) -> dict[str, str]:
+    """For a script that computes the same twice, beside others."""
+    told = {**BESIDE[backend], **DETERMINISTIC[backend]}
+    return {"KERAS_BACKEND": backend, "EXACT": "1", **told}
+
+
+def undisturbed(place: Place, seen: Seen, common: dict[str, str]) -> str:
+    """What the script writes without us; memory grows as under us."""
+    growth = {"GROWTH": "1"} if common["KERAS_BACKEND"] == "tensorflow" else {}
+    plain = place.python(place.script("convolutions"), OUT="plain", **common, **growth)
+    seen.expect(plain.returncode == 0, plain.stdout[-MOST_SAID:])
+    seen.facts["device"] = plain.stdout[plain.stdout.rfind("device") :].strip()[:200]
+    return result_of(place, "plain")
+
+
+def resumed(place: Place, *, backend: str) -> Seen:
+    """Killed in its second epoch, with deterministic algorithms: the same bits."""
+    seen = Seen()
+    common = common_of(backend)
+    plain = undisturbed(place, seen, common)
+    facts = run_of(place, seen, "killed", DIE="died", OUT="resumed", **common)
+    after = result_of(place, "resumed")
+    seen.expect(plain == after, f"undisturbed {plain}, resumed {after}")
+    seen.expect(causes(facts) == ["preempted"], f"named as {causes(facts)}")
+    device = seen.facts["device"].lower()
+    seen.expect("gpu" in device or "cuda" in device, f"trained on {device}")
+    return seen
+
+
+def unpromised(place: Place, *, backend: str) -> Seen:
+    """The same without deterministic algorithms: no promise of bits is given."""
+    seen = Seen()
+    environment = {"KERAS_BACKEND": backend, **BESIDE[backend]}
+    facts = run_of(place, seen, "killed", DIE="died", OUT="out", **environment)
+    seen.expect(facts["exit_code"] == 0, facts["said"])
+    seen.expect(facts["exact"] is False, f"exact: {facts['exact']}, {facts['promise']}")
+    return seen
+
+
+def out_of_memory(place: Place, *, backend: str) -> Seen:
+    """A step needs more than the framework may have: the cause is named."""
+    seen = Seen()
+    environment = {"KERAS_BACKEND": backend, **LARGE, **LIMITED[backend], "OUT": "out"}
+    if backend == "tensorflow":
+        facts = run_limited(place, seen, "large", "6GiB", **environment)
+        seen.expect(facts["exit_code"] == 0, facts["said"])
+        seen.expect((facts["slices"] or 1) > 1, f"slices: {facts['slices']}")
+    else:
+        facts = run_of(place, seen, "large", **environment)
+    seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")
+    return seen
+
+
+def run_limited(
+    place: Place, seen: Seen, name: str, limit: str, **environment: str
+) -> dict[str, Any]:
+    """A run whose spec limits the memory of the GPU."""
+    spec = place.directory / f"{name}.toml"
+    script = place.script("convolutions")
+    spec.write_text(SPEC.format(script=script, name=name, limit=limit))
+    done = place.trainwarden("run", "--spec", spec, **environment)
+    return kept(place, seen, name, done)
+
+
+def limited_twice(place: Place) -> Seen:
+    """The script asks for memory growth of its own, where a limit is ours."""
+    seen = Seen()
+    environment = {"KERAS_BACKEND": "tensorflow", "GROWTH": "1", "OUT": "out"}
+    facts = run_limited(place, seen, "growth", "4GiB", **environment)
+    seen.expect(facts["exit_code"] == 0, facts["said"])
+    seen.expect(not facts["incidents"], f"incidents: {causes(facts)}")
+    return seen
+
+
+def whole_device(place: Place, *, backend: str) -> Seen:
+    """A step that needs more than the whole GPU has."""
+    seen = Seen()
+    with probing(1.0) as probe:
+        memory = probe.line().first.memory
+    total = memory.total if memory else 80 * GIB
+    # Activations of 4 MiB a sample and tensor, some six of them at once.
+    batch = str(int(1.6 * total / (6 * 4 * 2**20)))
+    environment = {**LARGE, "BATCH": batch, "STEPS": "1", "KERAS_BACKEND": backend}
+    facts = run_of(place, seen, "large", **environment)
+    seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")
+    if backend == "tensorflow":
+        seen.expect(facts["exit_code"] == 0, facts["said"])
+    return seen
+
+
+def crowded(place: Place, *, backend: str) -> Seen:
+    """Another process holds nearly all of the GPU: it is named, and waited for."""
+    seen = Seen()
+    with probing(1.0) as probe:
+        memory = probe.line().first.memory
+    free = memory.free if memory else 79 * GIB
+    environment = {"KERAS_BACKEND": backend, **BESIDE[backend], **LARGE, "OUT": "out"}
+    script = place.script("convolutions")
+    with ExitStack() as held:
+        pid = held.enter_context(place.holding(free - LEFT))
+        seen.facts["holder"] = pid
+        run = held.enter_context(
+            place.started("run", "--name", "crowded", script, **environment)
+        )
+        until(lambda: bool(place.incidents()), PATIENCE_SECONDS, every=2.0)
+        seen.facts["while_crowded"] = place.json("status")
+        place.released(pid)
+        seen.expect(run.ended(PATIENCE_SECONDS), "it did not end once there was room")
+    facts = kept(place, seen, "crowded", run.done)
+    because = [text for one in facts["incidents"] for text in one["because"]]
+    seen.expect(any(str(pid) in text for text in because), f"not named: {because}")
+    seen.expect(facts["exit_code"] == 0, facts["said"])
+    return seen
+
+
+def faulted(place: Place, *, backend: str) -> Seen:
+    """A kernel of its own process faults once: named, and resumed in a fresh process."""
+    seen = Seen()
+    common = common_of(backend)
+    plain = undisturbed(place, seen, common)
+    facts = run_of(place, seen, "faulted", FAULT="fault", OUT="out", **common)
+    seen.expect(causes(facts) == ["cuda_fault"], f"named as {causes(facts)}")
+    seen.expect(facts["exit_code"] == 0, facts["said"])
+    seen.expect(
+        result_of(place, "plain") == result_of(place, "out"),
+        "other bits than undisturbed",
+    )
+    return seen
+
+
+def for_each(*backends: str) -> tuple[GpuCheck, ...]:
+    """The checks of training, by framework."""
+    rows = (
+        ("resumed", "killed and resumed on the GPU: the same bits", resumed, False),
+        ("unpromised", "no promise of bits without determinism", unpromised, False),
+        ("oom", "out of memory under a limit, and its end", out_of_memory, False),
+        ("faulted", "a kernel faults in training: named, resumed", faulted, False),
+        ("crowded", "another process has the memory", crowded, True),
+        ("whole", "a step larger than the GPU", whole_device, True),
+    )
+    return tuple(
+        GpuCheck(
+            name=f"{name}_{backend}",
+            what=f"{backend}: {what}",
+            run=partial(run, backend=backend),
+            needs=backend,
+            alone=alone,
+        )
+        for name, what, run, alone in rows
+        for backend in backends
+    )
+
+
+CHECKS = (
+    *for_each("tensorflow", "jax", "torch"),
+    GpuCheck(
+        name="growth",
+        what="tensorflow: a script that sets memory growth, under a limit of ours",
+        run=limited_twice,
+        needs="tensorflow",
+        alone=False,
+    ),
+)
