@@ -61,6 +61,8 @@ class KillReason(_Reason):
     """Heartbeats, and no progress."""
     SILENT = "silent"
     """No heartbeat: the interpreter does not run."""
+    REFUSED = "refused"
+    """Its allocator found no memory again and again, and no step was done."""
     UNKILLABLE = "unkillable"
     """It was killed before, and a process of it hangs in the kernel (D state)."""
     STILL_THERE = "still_there"

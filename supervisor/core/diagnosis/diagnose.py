@@ -142,6 +142,8 @@ def _killed_by_us(evidence: Evidence, killed: Killed) -> Diagnosis:
     stacks = [Reason(frame, "stack") for frame in where(evidence.stacks)]
     if killed.reason is KillReason.UNKILLABLE:
         return _made(Cause.UNKILLABLE, said, *stacks)
+    if killed.reason is KillReason.REFUSED:
+        return _out_of_memory(evidence, said)
     broken = [
         claim.reason
         for claim in kernel_claims(evidence)
@@ -150,6 +152,16 @@ def _killed_by_us(evidence: Evidence, killed: Killed) -> Diagnosis:
     if broken:
         return _made(Cause.GPU_HARDWARE, *broken[:QUOTED], said, *stacks)
     return _made(Cause.STALLED, said, *stacks)
+
+
+def _out_of_memory(evidence: Evidence, said: Reason) -> Diagnosis:
+    """Killed as its allocator was refused memory again and again: its log tells of that
+    as if it had ended by itself."""
+    alone = replace(evidence, killed=None, exit=None, unit=None)
+    found = diagnose_log(evidence.log, evidence=alone)
+    if found.cause not in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION}:
+        return _made(Cause.DEVICE_OOM, said)
+    return replace(found, because=(said, *found.because[: QUOTED - 1]))
 
 
 def _ended_otherwise(evidence: Evidence) -> bool:

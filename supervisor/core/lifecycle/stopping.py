@@ -77,7 +77,8 @@ def _hung(run: RunState, hang: Hang, now: float) -> Step:
         ),
         message=because,
     )
-    said = Say(f"attempt {run.attempt} hangs: {because}", LogLevel.WARNING)
+    hangs = "is out of memory" if hang.kind is KillReason.REFUSED else "hangs"
+    said = Say(f"attempt {run.attempt} {hangs}: {because}", LogLevel.WARNING)
     return dumping, (said, TakeStacks())
 
 

@@ -11,6 +11,10 @@
 4. Outside of steps nobody can say what progress is: there, using a processor or
    writing output counts as well. No healthy script is killed for taking its time.
 5. Each attempt begins with fresh clocks; what was learned stays.
+6. An allocator that finds no memory waits ten seconds before it says so. XLA, choosing
+   among algorithms in the first step, goes on to the next: dozens of them, on a GPU that
+   is too small for the step. Refused so often without any progress, an attempt is out of
+   memory, and the rest of the waiting is spared.
 
 Quantiles by phase take the place of NVIDIA's resiliency extension's "five times the
 longest interval", which one slow step widens for ever.
@@ -39,6 +43,10 @@ times the second longest."""
 
 WORK_PART = 0.01
 """Who uses a processor for so much of the time is at work: a polling loop uses less."""
+
+MOST_REFUSALS = 8
+"""Allocations that failed, one after the other, since there last was progress. Slices that
+are tried for their size meet fewer."""
 
 STOPPED = frozenset("Tt")
 """States of proc(5): stopped by a signal, or by a debugger."""
@@ -97,6 +105,8 @@ class Look:
     """Processor time of all its processes together, looked at every few seconds."""
     output_bytes: int | None = None
     """What it has written to its log."""
+    refusals: int = 0
+    """Allocations that failed so far, each after a wait (``host.telemetry.allocator_dump``)."""
     slept_seconds: float = 0.0
     """How long the machine has been asleep since it started (CLOCK_BOOTTIME less
     CLOCK_MONOTONIC)."""
@@ -107,7 +117,7 @@ class Hang:
     """It neither ends nor moves."""
 
     kind: KillReason
-    """``SILENT`` or ``STALLED``."""
+    """``SILENT``, ``STALLED`` or ``REFUSED``."""
     phase: str
     seconds: float
     deadline: float
@@ -117,6 +127,11 @@ class Hang:
     def sentence(self) -> str:
         """Why it was killed."""
         waited = format_duration(self.seconds)
+        if self.kind is KillReason.REFUSED:
+            return (
+                f"memory ran out {MOST_REFUSALS} times within {waited} ({self.phase}),"
+                " and no step was done"
+            )
         if self.kind is KillReason.SILENT:
             return (
                 f"no heartbeat for {waited} ({self.phase}): the interpreter does not "
@@ -149,6 +164,8 @@ class Liveness:
     stalled_for: float = 0.0
     unmoved_for: float = 0.0
     """As ``stalled_for``, work not counted: what is learned."""
+    refusals_at: int = 0
+    """``refusals`` when there last was progress."""
     work_at: float = 0.0
     """``work_seconds`` when there last was progress."""
     cpu_at_beat: float | None = None
@@ -204,6 +221,7 @@ def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang 
         silent_for=0.0 if beat else liveness.silent_for + passed,
         stalled_for=0.0 if alive else liveness.stalled_for + passed,
         unmoved_for=0.0 if moved else liveness.unmoved_for + passed,
+        refusals_at=seen.refusals if moved else liveness.refusals_at,
         work_at=(seen.work_seconds or 0.0) if alive else liveness.work_at,
         seen=intervals,
         cpu_at_beat=seen.cpu_seconds if beat else liveness.cpu_at_beat,
@@ -242,6 +260,14 @@ def _learn(liveness: Liveness, passed: float) -> Mapping[str, ProgressIntervals]
 def _hang(seen: Liveness) -> Hang | None:
     """Progress is what counts; without heartbeats it is the native kind."""
     phase = seen.last.phase or "starting"
+    if seen.last.refusals - seen.refusals_at >= MOST_REFUSALS:
+        return Hang(
+            kind=KillReason.REFUSED,
+            phase=phase,
+            seconds=seen.unmoved_for,
+            deadline=0.0,
+            usual=None,
+        )
     silent = seen.silent_for >= 0.5 * seen.stalled_for
     kind = KillReason.SILENT if silent else KillReason.STALLED
     progress = (kind, seen.stalled_for, seen.cpu_at_progress, seen.deadline(phase))

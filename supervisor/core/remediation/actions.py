@@ -15,7 +15,12 @@ from supervisor.core.remediation.escalation import Allow, Change, FailureContext
 from supervisor.core.remediation.microbatch_planner import BELOW_FAILED, next_plan
 from supervisor.core.remediation.observations import observations
 from supervisor.core.remediation.overrides import Awaited, LossRecovery
+from supervisor.wire.reasons import KillReason
 
+UNTUNED = (
+    "autotuning is off from here on, which waits ten seconds for memory at each algorithm"
+    " that it tries"
+)
 MARGIN_STEPS = 1
 """So many more steps are skipped before and after those where the loss was lost."""
 LOWER_RATE = 0.5
@@ -31,7 +36,11 @@ def smaller_slices(case: FailureContext) -> Change | None:
     plan = next_plan(observations(case.history), batch=case.history.batch)
     if plan is None:
         return None
-    return Change(replace(case.overrides, plan=plan), plan.because)
+    killed = case.evidence.killed
+    if killed is None or killed.reason is not KillReason.REFUSED:
+        return Change(replace(case.overrides, plan=plan), plan.because)
+    after = replace(case.overrides, plan=plan, autotune_off=True)
+    return Change(after, f"{plan.because}; {UNTUNED}")
 
 
 def settings(**fields: object) -> Callable[[FailureContext], Change | None]:

@@ -117,11 +117,12 @@ def look_at(
     *,
     work_seconds: float | None = None,
     output_bytes: int | None = None,
+    refusals: int = 0,
 ) -> Look:
     """How training looks right now, by the kernel and by its own page.
 
     ``work_seconds``: processor time of all its processes; ``output_bytes``: its log's
-    size.
+    size; ``refusals``: allocations that failed.
     """
     known = None if pid is None else stat(pid)
     seen = page or Page()
@@ -142,5 +143,6 @@ def look_at(
         cpu_seconds=None if known is None else known.cpu_seconds,
         work_seconds=work_seconds,
         output_bytes=output_bytes,
+        refusals=refusals,
         slept_seconds=slept_seconds(),
     )

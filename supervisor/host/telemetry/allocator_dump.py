@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from supervisor.core.memory.bfc_map import MemoryMap, decode_dump
@@ -12,6 +13,9 @@ MAX_DUMP_BYTES = 64 * 1024 * 1024
 EPISODE_MICROSECONDS = 12_000_000
 """An allocation that fails is tried again for 10 s, and the dumps of both tries are of
 one failure (xla/tsl/framework/bfc_allocator.cc: kMaxMillisToWait); two seconds to spare."""
+REFUSAL_MICROSECONDS = 9_000_000
+"""So far apart are two allocations that failed one after the other, each of which waited
+for ten seconds; less far those that did not wait, and cost nothing."""
 _NAME = re.compile(r"\.(\d+)$")
 
 
@@ -46,6 +50,37 @@ def dump_files(directory: Path) -> list[Path]:
     except OSError:
         return []
     return sorted(names, key=lambda path: (_microseconds(path), path.name))
+
+
+class RefusalCounter:
+    """Allocations that failed after a wait, by the dumps in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """``directory`` need not be there yet."""
+        self._directory = directory
+        self._changed_ns = -1
+        self._count = 0
+
+    def count(self) -> int:
+        """How many there were so far; a directory that did not change is not read again."""
+        try:
+            changed_ns = self._directory.stat().st_mtime_ns
+        except OSError:
+            return self._count
+        if changed_ns != self._changed_ns:
+            self._changed_ns = changed_ns
+            times = [_microseconds(path) for path in dump_files(self._directory)]
+            self._count = refusals(times)
+        return self._count
+
+
+def refusals(microseconds: Sequence[int]) -> int:
+    """Of dumps written at these times, how many tell of an allocation of their own."""
+    count, last = 0, None
+    for at in sorted(microseconds):
+        if last is None or at - last >= REFUSAL_MICROSECONDS:
+            count, last = count + 1, at
+    return count
 
 
 def _microseconds(path: Path) -> int:

@@ -15,6 +15,7 @@ from supervisor.host.launch.launcher import LaunchedAttempt
 from supervisor.host.launch.leftovers import Leftovers, gpus_of
 from supervisor.host.process.proc_files import doomed, look_at
 from supervisor.host.process.stack_dump import Stacks
+from supervisor.host.telemetry.allocator_dump import RefusalCounter
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import POLL_BYTES, LogFollower
 from supervisor.host.telemetry.log_retention import LogRetention
@@ -50,6 +51,7 @@ class AttemptHandle:
     stacks_text: str = ""
     """The stacks of its threads, where they were taken."""
     _stacks: Stacks | None = None
+    _refused: RefusalCounter | None = None
     _killed_at: float | None = None
     _log_read_at: float = 0.0
 
@@ -100,12 +102,19 @@ class AttemptHandle:
             self.page,
             work_seconds=remains.work_seconds,
             output_bytes=self.log.size_bytes,
+            refusals=self._refusals(),
         )
         found: list[Event] = [HealthSampled(seen, rss, host_seconds)]
         if self._stacks is not None and self._stacks.taken(now=now):
             self.stacks_text, self._stacks = self._stacks.text, None
             found.append(StacksTaken())
         return found
+
+    def _refusals(self) -> int:
+        """Allocations that failed so far."""
+        if self._refused is None:
+            self._refused = RefusalCounter(self.attempt.paths.dumps)
+        return self._refused.count()
 
     def take_stacks(self, *, now: float) -> None:
         """Have the stacks of its threads written down; ``look`` tells when they are."""

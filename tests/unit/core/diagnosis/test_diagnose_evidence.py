@@ -354,3 +354,20 @@ def test_a_log_that_has_the_cover_does_not_hide_the_rest() -> None:
 def test_text_that_is_none_is_left_as_it_is() -> None:
     """Nothing is said by nothing."""
     assert opening(" ") == " "
+
+
+def test_memory_refused_again_and_again_is_out_of_memory() -> None:
+    """Our SIGKILL is no stall then: the log says what ran out."""
+    refused = Killed(reason=KillReason.REFUSED, sentence="memory ran out 8 times")
+    killed = Evidence(exit=ours(signal=9), killed=refused)
+    assert cause(killed) is Cause.DEVICE_OOM
+    log = seen(
+        "W0000 00:00:1795730577.339990    6642 bfc_allocator.cc:502] Allocator"
+        " (GPU_0_bfc) ran out of memory trying to allocate 2.09GiB (rounded to"
+        " 2248154624)requested by op \n"
+    )
+    told = diagnose(replace(killed, log=log))
+    assert told.cause is Cause.DEVICE_OOM
+    first, second = told.because[:2]
+    assert (first.text, first.code) == ("memory ran out 8 times", KillReason.REFUSED)
+    assert "GPU_0_bfc" in second.text

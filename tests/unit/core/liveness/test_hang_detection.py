@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.liveness.hang_detection import (
     LONGEST_LOOK,
+    MOST_REFUSALS,
     PHASES,
     TWICE_FACTOR,
     Deadlines,
@@ -282,3 +283,31 @@ def test_what_earlier_attempts_took_and_this_one_took_counts_together() -> None:
         liveness = Liveness(deadlines=deadlines, learned=learned, seen=seen)
         assert liveness.usual("training") == 9.0
         assert liveness.deadline("training") == TWICE_FACTOR * 4.0
+
+
+def test_memory_refused_again_and_again_is_no_wait_for_a_compiler() -> None:
+    """The first step of XLA on a GPU that is too small: it works, writes, and is not done."""
+    looks = [
+        replace(
+            TRAINING,
+            phase="compiling",
+            heartbeat_ns=n,
+            work_seconds=n * TICK,
+            refusals=n // 20,
+        )
+        for n in range(400)
+    ]
+    _, hang, at = watch(looks)
+    assert hang is not None
+    assert hang.kind is KillReason.REFUSED
+    assert at == pytest.approx(20 * MOST_REFUSALS * TICK, abs=1.0)
+    assert f"memory ran out {MOST_REFUSALS} times" in hang.sentence
+
+
+def test_refusals_between_which_there_is_progress_are_outlived() -> None:
+    """A script that catches them, or a step that found another way."""
+    looks = [
+        replace(TRAINING, heartbeat_ns=n, refusals=n // 20, progress=(n // 50,))
+        for n in range(4000)
+    ]
+    assert watch(looks)[1] is None

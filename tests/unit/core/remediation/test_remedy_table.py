@@ -3,12 +3,13 @@
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.evidence import NonFinite
+from supervisor.core.diagnosis.evidence import Killed, NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.overrides import MIXED, Awaited, LossRecovery
 from supervisor.core.remediation.remedy_table import ESCALATIONS
+from supervisor.wire.reasons import KillReason
 from tests.support.stories import GIB, Story
 
 
@@ -234,3 +235,14 @@ def test_a_full_disk_waits_for_twice_the_newest_snapshot() -> None:
     assert big.overrides.awaited == Awaited(room_bytes=2 * GIB)
     small = Story(Cause.DISK_FULL).fail()
     assert small.overrides.awaited == Awaited(room_bytes=64 << 20)
+
+
+def test_memory_refused_by_autotuning_ends_autotuning() -> None:
+    """It would wait for memory again at each algorithm that it tries."""
+    killed = Killed(reason=KillReason.REFUSED, sentence="memory ran out 8 times")
+    story = Story(Cause.DEVICE_OOM)
+    first = story.fail(killed=killed)
+    assert first.remedy_step == "planned"
+    assert first.overrides.autotune_off
+    assert "autotuning is off" in first.remedy.because
+    assert not Story(Cause.DEVICE_OOM).fail().overrides.autotune_off
