@@ -1,18 +1,21 @@
 """Checks of the allocators on the GPU: what they tell, and whether we read it rightly."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tests.gpu.gpu_check import MOST_SAID, GpuCheck, Place, Seen
+from tests.gpu.gpu_check import MOST_SAID, NOTHING, GpuCheck, Place, Seen
 
 BLOCKS = 20 * 16 * 2**20
 """What the script's holes are together: 20 of 16 MiB."""
 
 
-def told_by(place: Place, script: str, *arguments: str, **more: str) -> dict[str, Any]:
+def told_by(
+    place: Place, script: str, *arguments: str, more: Mapping[str, str] = NOTHING
+) -> dict[str, Any]:
     """The JSON that a script ends with. Raises RuntimeError without."""
-    done = place.python(place.script(script), *arguments, **more)
+    done = place.python(place.script(script), *arguments, more=more)
     last = done.stdout.strip().rpartition("\n")[2]
     try:
         found: dict[str, Any] = json.loads(last)
@@ -43,7 +46,11 @@ def bfc(place: Place) -> Seen:
 
 def asynchronous(place: Place) -> Seen:
     """CUDA's own pool has no map: counts are an answer."""
-    seen = Seen(facts=told_by(place, "allocator", TF_GPU_ALLOCATOR="cuda_malloc_async"))
+    seen = Seen(
+        facts=told_by(
+            place, "allocator", more={"TF_GPU_ALLOCATOR": "cuda_malloc_async"}
+        )
+    )
     ours = seen.facts["holes"]["ours"]
     seen.expect(ours and ours["source"] == "COUNTS", f"told: {ours}")
     seen.expect(ours and ours["fragmentation"] is None, "fragmentation without a map")
@@ -57,7 +64,9 @@ def again(place: Place) -> Seen:
 
 def figures(place: Place, *, backend: str) -> Seen:
     """What the allocator of ``backend`` counts."""
-    return Seen(facts=told_by(place, "figures", backend, KERAS_BACKEND=backend))
+    return Seen(
+        facts=told_by(place, "figures", backend, more={"KERAS_BACKEND": backend})
+    )
 
 
 CHECKS = (

@@ -6,7 +6,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,7 @@ class DriverProbe:
 
 
 @contextlib.contextmanager
-def probing(interval_seconds: float = 0.05) -> Iterator[DriverProbe]:
+def probing(interval_seconds: float = 0.05) -> Generator[DriverProbe]:
     """A probe that asks so often."""
     process = subprocess.Popen(
         [sys.executable, "-m", PROBE, str(interval_seconds)],

@@ -15,6 +15,7 @@ import importlib.metadata
 import importlib.util
 import json
 import platform
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -25,9 +26,10 @@ from typing import Any
 
 from supervisor.host.gpu.nvml import AbsentError, Nvml
 from tests.gpu import allocator_checks, driver_checks, training_checks
-from tests.gpu.gpu_check import CheckResult, GpuCheck, judged
+from tests.gpu.gpu_check import ROOT, CheckResult, GpuCheck, judged
 
 TABLE = (*driver_checks.CHECKS, *allocator_checks.CHECKS, *training_checks.CHECKS)
+UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PACKAGES = ("tensorflow", "keras", "jax", "torch", "numpy", "nvidia-ml-py")
 
 
@@ -71,13 +73,11 @@ def all_judged(
     chosen = list(checks)
     for check in chosen:
         if check.alone:
-            yield judged(check, directory / check.name, lacks=lacks(check))
+            yield judged(check, directory / check.name, lacks(check))
     beside = [check for check in chosen if not check.alone]
+    places = [directory / check.name for check in beside]
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(
-            lambda check: judged(check, directory / check.name, lacks=lacks(check)),
-            beside,
-        )
+        yield from pool.map(judged, beside, places, map(lacks, beside))
 
 
 def report(about: dict[str, Any], results: Iterable[CheckResult]) -> dict[str, Any]:
@@ -95,6 +95,19 @@ def report(about: dict[str, Any], results: Iterable[CheckResult]) -> dict[str, A
             for result in results
         },
     }
+
+
+def anonymous(report: str, directory: Path) -> str:
+    """``report`` without what tells this board, and where things are on this machine."""
+    names = {
+        str(directory): "<directory>",
+        str(ROOT): "<repository>",
+        **{path: "<packages>" for path in sys.path if "site" in path},
+        sys.prefix: "<environment>",
+    }
+    for name, instead in names.items():
+        report = report.replace(name, instead)
+    return UUID.sub("GPU-00000000-0000-0000-0000-000000000000", report)
 
 
 def parse() -> argparse.Namespace:
@@ -136,7 +149,7 @@ def main() -> int:
             print(line(result), flush=True)
             # After each: what was seen outlives whatever comes next.
             written = json.dumps(report(about, done), indent=1, sort_keys=True)
-            options.out.write_text(written + "\n")
+            options.out.write_text(f"{anonymous(written, kept.resolve())}\n")
     marks = Counter(result.mark for result in done)
     counted = ", ".join(f"{count} {name}" for name, count in sorted(marks.items()))
     print(f"\n{len(done)} checks: {counted}. The report is {options.out}")

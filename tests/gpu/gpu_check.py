@@ -7,15 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).with_name("scripts")
 COMMAND = (sys.executable, "-c", "from supervisor.cli.entry import main; main()")
 GIB = 2**30
+NOTHING: Mapping[str, str] = MappingProxyType({})
+MOST_SECONDS = 300.0
+"""A process of a check takes no longer."""
 MOST_SAID = 4000
 """Characters of a command's output that a report keeps, where something is wrong."""
 
@@ -42,7 +46,7 @@ class Place:
         self.state = directory / "state"
         directory.mkdir(parents=True)
 
-    def environment(self, more: dict[str, str]) -> dict[str, str]:
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         """Of a process in here: it finds the repository, and caches what it compiles."""
         path = os.pathsep.join(
             part for part in (os.environ.get("PYTHONPATH", ""), str(ROOT)) if part
@@ -50,21 +54,21 @@ class Place:
         return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **more}
 
     def python(
-        self, *arguments: str | Path, seconds: float = 180, **more: str
+        self, *arguments: str | Path, more: Mapping[str, str] = NOTHING
     ) -> subprocess.CompletedProcess[str]:
-        """Run Python to its end; ``more`` are environment variables."""
-        return self._run([sys.executable, *map(str, arguments)], seconds, more)
+        """Run Python to its end; ``more``: environment variables."""
+        return self._run([sys.executable, *map(str, arguments)], more)
 
     def script(self, name: str) -> Path:
         """That script of ours."""
         return SCRIPTS / f"{name}.py"
 
     def trainwarden(
-        self, verb: str, *arguments: str | Path, seconds: float = 300, **more: str
+        self, verb: str, *arguments: str | Path, more: Mapping[str, str] = NOTHING
     ) -> subprocess.CompletedProcess[str]:
         """Run the command to its end, with a state directory of this check."""
         told = [*COMMAND, verb, "--state-dir", str(self.state), *map(str, arguments)]
-        return self._run(told, seconds, more)
+        return self._run(told, more)
 
     def json(self, verb: str, *arguments: str) -> Any:
         """What a command prints with ``--json``. Raises ValueError."""
@@ -72,10 +76,18 @@ class Place:
 
     def incidents(self) -> list[dict[str, Any]]:
         """What went wrong so far."""
-        return self.json("incidents") if self.state.exists() else []
+        found: list[dict[str, Any]] = (
+            self.json("incidents") if self.state.exists() else []
+        )
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """Where its one job is; empty: there is none yet."""
+        jobs: list[dict[str, Any]] = self.json("status") if self.state.exists() else []
+        return jobs[0] if jobs else {}
 
     def _run(
-        self, command: list[str], seconds: float, more: dict[str, str]
+        self, command: list[str], more: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
@@ -86,14 +98,14 @@ class Place:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=seconds,
+            timeout=MOST_SECONDS,
             check=False,
         )
 
     @contextlib.contextmanager
     def started(
-        self, verb: str, *arguments: str | Path, **more: str
-    ) -> Iterator["Run"]:
+        self, verb: str, *arguments: str | Path, more: Mapping[str, str]
+    ) -> Generator["Run"]:
         """Start the command; it is ended with the context."""
         told = [*COMMAND, verb, "--state-dir", str(self.state), *map(str, arguments)]
         said = self.directory / "said.log"
@@ -117,7 +129,7 @@ class Place:
         os.kill(pid, signal.SIGKILL)
 
     @contextlib.contextmanager
-    def holding(self, nbytes: int) -> Iterator[int]:
+    def holding(self, nbytes: int) -> Generator[int]:
         """Another process holds so much of the first GPU; its process id."""
         told = [sys.executable, str(self.script("hold")), str(nbytes)]
         process = subprocess.Popen(
@@ -201,8 +213,8 @@ class CheckResult:
         return "FAILS" if self.seen.problems else "holds"
 
 
-def judged(check: GpuCheck, place: Path, *, lacks: str = "") -> CheckResult:
-    """Run ``check``; ``lacks``: why it cannot be."""
+def judged(check: GpuCheck, place: Path, lacks: str) -> CheckResult:
+    """Run ``check`` in ``place``; ``lacks``: why it cannot be, empty if it can."""
     if lacks:
         return CheckResult(check=check, seen=Seen(), seconds=0.0, skipped=lacks)
     began = time.monotonic()

@@ -1,5 +1,7 @@
 """Checks of training on the GPU: killed and resumed, out of memory, faulted, crowded."""
 
+import subprocess
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -41,32 +43,33 @@ gpu = "{limit}"
 
 
 def run_of(
-    place: Place, seen: Seen, name: str, *more: str, **environment: str
+    place: Place, seen: Seen, name: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
     """A supervised run of ``convolutions.py``: its incidents and its end, kept as facts."""
     done = place.trainwarden(
-        "run", "--name", name, *more, place.script("convolutions"), **environment
+        "run", "--name", name, place.script("convolutions"), more=environment
     )
     return kept(place, seen, name, done)
 
 
-def kept(place: Place, seen: Seen, name: str, done: Any) -> dict[str, Any]:
+def kept(
+    place: Place, seen: Seen, name: str, done: subprocess.CompletedProcess[str]
+) -> dict[str, Any]:
     """What a run left behind, and the end of what it said."""
     incidents = place.incidents()
-    jobs = [job for job in place.json("status") if job["job"] == name]
-    job = jobs[0] if jobs else {}
-    facts = {
+    job = place.status()
+    facts: dict[str, Any] = {
         "exit_code": done.returncode,
         "exact": job.get("exact"),
         "promise": job.get("promise"),
         "attempts": job.get("attempt"),
-        "slices": (job.get("microbatch") or {}).get("slices"),
+        "slices": job["microbatch"]["slices"] if job else None,
         "incidents": [
             {
                 "cause": one["cause"],
                 "because": [said["text"] for said in one["because"]],
                 "remedy": one["remedy"],
-                "proof": (one.get("proof") or {}).get("result"),
+                "proof": one["proof"] and one["proof"]["result"],
                 "memory": one.get("memory"),
                 "downtime_seconds": one["downtime_seconds"],
             }
@@ -98,7 +101,8 @@ def common_of(backend: str) -> dict[str, str]:
 def undisturbed(place: Place, seen: Seen, common: dict[str, str]) -> str:
     """What the script writes without us; memory grows as under us."""
     growth = {"GROWTH": "1"} if common["KERAS_BACKEND"] == "tensorflow" else {}
-    plain = place.python(place.script("convolutions"), OUT="plain", **common, **growth)
+    told = {"OUT": "plain", **common, **growth}
+    plain = place.python(place.script("convolutions"), more=told)
     seen.expect(plain.returncode == 0, plain.stdout[-MOST_SAID:])
     seen.facts["device"] = plain.stdout[plain.stdout.rfind("device") :].strip()[:200]
     return result_of(place, "plain")
@@ -109,7 +113,7 @@ def resumed(place: Place, *, backend: str) -> Seen:
     seen = Seen()
     common = common_of(backend)
     plain = undisturbed(place, seen, common)
-    facts = run_of(place, seen, "killed", DIE="died", OUT="resumed", **common)
+    facts = run_of(place, seen, "killed", {"DIE": "died", "OUT": "resumed", **common})
     after = result_of(place, "resumed")
     seen.expect(plain == after, f"undisturbed {plain}, resumed {after}")
     seen.expect(causes(facts) == ["preempted"], f"named as {causes(facts)}")
@@ -121,8 +125,8 @@ def resumed(place: Place, *, backend: str) -> Seen:
 def unpromised(place: Place, *, backend: str) -> Seen:
     """The same without deterministic algorithms: no promise of bits is given."""
     seen = Seen()
-    environment = {"KERAS_BACKEND": backend, **BESIDE[backend]}
-    facts = run_of(place, seen, "killed", DIE="died", OUT="out", **environment)
+    environment = {"KERAS_BACKEND": backend, **BESIDE[backend], "DIE": "died"}
+    facts = run_of(place, seen, "killed", environment)
     seen.expect(facts["exit_code"] == 0, facts["said"])
     seen.expect(facts["exact"] is False, f"exact: {facts['exact']}, {facts['promise']}")
     return seen
@@ -133,23 +137,23 @@ def out_of_memory(place: Place, *, backend: str) -> Seen:
     seen = Seen()
     environment = {"KERAS_BACKEND": backend, **LARGE, **LIMITED[backend], "OUT": "out"}
     if backend == "tensorflow":
-        facts = run_limited(place, seen, "large", "6GiB", **environment)
+        facts = run_limited(place, seen, "large", "6GiB", environment)
         seen.expect(facts["exit_code"] == 0, facts["said"])
         seen.expect((facts["slices"] or 1) > 1, f"slices: {facts['slices']}")
     else:
-        facts = run_of(place, seen, "large", **environment)
+        facts = run_of(place, seen, "large", environment)
     seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")
     return seen
 
 
 def run_limited(
-    place: Place, seen: Seen, name: str, limit: str, **environment: str
+    place: Place, seen: Seen, name: str, limit: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
     """A run whose spec limits the memory of the GPU."""
     spec = place.directory / f"{name}.toml"
     script = place.script("convolutions")
     spec.write_text(SPEC.format(script=script, name=name, limit=limit))
-    done = place.trainwarden("run", "--spec", spec, **environment)
+    done = place.trainwarden("run", "--spec", spec, more=environment)
     return kept(place, seen, name, done)
 
 
@@ -157,7 +161,7 @@ def limited_twice(place: Place) -> Seen:
     """The script asks for memory growth of its own, where a limit is ours."""
     seen = Seen()
     environment = {"KERAS_BACKEND": "tensorflow", "GROWTH": "1", "OUT": "out"}
-    facts = run_limited(place, seen, "growth", "4GiB", **environment)
+    facts = run_limited(place, seen, "growth", "4GiB", environment)
     seen.expect(facts["exit_code"] == 0, facts["said"])
     seen.expect(not facts["incidents"], f"incidents: {causes(facts)}")
     return seen
@@ -172,7 +176,7 @@ def whole_device(place: Place, *, backend: str) -> Seen:
     # Activations of 4 MiB a sample and tensor, some six of them at once.
     batch = str(int(1.6 * total / (6 * 4 * 2**20)))
     environment = {**LARGE, "BATCH": batch, "STEPS": "1", "KERAS_BACKEND": backend}
-    facts = run_of(place, seen, "large", **environment)
+    facts = run_of(place, seen, "large", environment)
     seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")
     if backend == "tensorflow":
         seen.expect(facts["exit_code"] == 0, facts["said"])
@@ -191,10 +195,10 @@ def crowded(place: Place, *, backend: str) -> Seen:
         pid = held.enter_context(place.holding(free - LEFT))
         seen.facts["holder"] = pid
         run = held.enter_context(
-            place.started("run", "--name", "crowded", script, **environment)
+            place.started("run", "--name", "crowded", script, more=environment)
         )
         until(lambda: bool(place.incidents()), PATIENCE_SECONDS, every=2.0)
-        seen.facts["while_crowded"] = place.json("status")
+        seen.facts["while_crowded"] = place.status()
         place.released(pid)
         seen.expect(run.ended(PATIENCE_SECONDS), "it did not end once there was room")
     facts = kept(place, seen, "crowded", run.done)
@@ -209,13 +213,10 @@ def faulted(place: Place, *, backend: str) -> Seen:
     seen = Seen()
     common = common_of(backend)
     plain = undisturbed(place, seen, common)
-    facts = run_of(place, seen, "faulted", FAULT="fault", OUT="out", **common)
+    facts = run_of(place, seen, "faulted", {"FAULT": "fault", "OUT": "out", **common})
     seen.expect(causes(facts) == ["cuda_fault"], f"named as {causes(facts)}")
     seen.expect(facts["exit_code"] == 0, facts["said"])
-    seen.expect(
-        result_of(place, "plain") == result_of(place, "out"),
-        "other bits than undisturbed",
-    )
+    seen.expect(plain == result_of(place, "out"), "other bits than undisturbed")
     return seen
 
 
