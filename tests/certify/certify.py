@@ -373,6 +373,9 @@ def run_rows(
             directory = (keep or Path(scratch)) / row.name
             shutil.rmtree(directory, ignore_errors=True)
             found = certify(row, parent, directory, seed=seed, in_place=in_place)
+            if found.problems == [row_rules.EARLY]:  # on a busy machine: once elsewhere
+                shutil.rmtree(directory)
+                found = certify(row, parent, directory, seed=seed + 1)
             results.append(found)
             show(results[-1])
     return results

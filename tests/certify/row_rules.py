@@ -11,6 +11,7 @@ from typing import Any
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.snapshots.proof import Proof
 from tests.certify.table import CertifyRow
+from trainers.snapshots.resume_proof import ONE_ALONE
 
 
 @dataclass
@@ -59,6 +60,10 @@ def of_promise(row: CertifyRow, promise: PromiseLog, *, bits: bool) -> list[str]
     return [f"{why!r} {when}: {said}"]
 
 
+UNPROVED = "no resume was proved, and the table does not say why"
+EARLY = f"{UNPROVED}: each death came before the second snapshot of a fit"
+
+
 def of_proofs(
     row: CertifyRow, proofs: Iterable[Mapping[str, Any]], *, bits: bool
 ) -> list[str]:
@@ -73,5 +78,6 @@ def of_proofs(
         found.append(f"no proof found what is hidden: {told}")
     expected = row.no_proof is None and row.why_no_bits is None
     if bits and expected and not proved:
-        found.append(f"no resume was proved, and the table does not say why: {told}")
+        early = bool(told) and all(because == ONE_ALONE for _, because in told)
+        found.append(EARLY if early else f"{UNPROVED}: {told}")
     return found
