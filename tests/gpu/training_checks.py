@@ -61,6 +61,8 @@ def kept(place: Place, seen: Seen, name: str, done: Any) -> dict[str, Any]:
         "promise": job.get("promise"),
         "attempts": job.get("attempt"),
         "slices": (job.get("microbatch") or {}).get("slices"),
+        "memory_peak_bytes": job.get("memory_peak_bytes"),
+        "memory_limit_bytes": job.get("memory_limit_bytes"),
         "incidents": [
             {
                 "cause": one["cause"],
@@ -105,7 +107,10 @@ def undisturbed(place: Place, seen: Seen, common: dict[str, str]) -> str:
 
 
 def resumed(place: Place, *, backend: str) -> Seen:
-    """Killed in its second epoch, with deterministic algorithms: the same bits."""
+    """Killed in its second epoch, with deterministic algorithms: the same bits.
+
+    And its allocator was read to the end.
+    """
     seen = Seen()
     common = common_of(backend)
     plain = undisturbed(place, seen, common)
@@ -115,6 +120,11 @@ def resumed(place: Place, *, backend: str) -> Seen:
     seen.expect(causes(facts) == ["preempted"], f"named as {causes(facts)}")
     device = seen.facts["device"].lower()
     seen.expect("gpu" in device or "cuda" in device, f"trained on {device}")
+    read = seen.facts["memory"] = place.json("memory", "killed")
+    known = {"source", "in_use_bytes", "peak_bytes", "limit_bytes", "pool_bytes"}
+    if backend != "tensorflow":  # whose operations may not be built in so short a time
+        unread = sorted(name for name in known if read.get(name) is None)
+        seen.expect(not unread, f"not read of the allocator: {unread}")
     return seen
 
 
