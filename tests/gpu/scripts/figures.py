@@ -66,7 +66,7 @@ def of_torch():
     full = torch.cuda.memory_stats()
     kept = kept[::2]
     holes = torch.cuda.memory_stats()
-    ours = read(TorchReader(torch.cuda, torch.device("cuda", 0)))
+    ours = read(TorchReader(torch.cuda, None))
     segments = torch.cuda.memory_snapshot()
     try:
         torch.zeros([64 * 1024 * MIB], device="cuda")

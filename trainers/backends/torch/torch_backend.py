@@ -49,5 +49,5 @@ class TorchBackend:
         device = torch_fit.device()
         if device.type != "cuda":
             return NoProbe(attempt, limit_bytes=limit_bytes)
-        reader = torch_memory.TorchReader(torch.cuda, device)
+        reader = torch_memory.TorchReader(torch.cuda, device.index)
         return PacedProbe(attempt, reader, limit_bytes=limit_bytes)

@@ -80,10 +80,13 @@ class TorchReader:
 
     glance_seconds = GLANCE_SECONDS
 
-    def __init__(self, cuda: Any, device: Any) -> None:
-        """``cuda``: ``torch.cuda``; ``device``: one of PyTorch."""
+    def __init__(self, cuda: Any, index: int | None) -> None:
+        """``cuda``: ``torch.cuda``; ``index``: of the GPU, None: the current one.
+
+        Not a ``torch.device``: one without an index is not taken everywhere.
+        """
         self._cuda = cuda
-        self._device = device
+        self._index = index
         backend = cuda.get_allocator_backend()
         self._splits_stuck = splits_are_stuck(backend, os.environ)
 
@@ -91,7 +94,7 @@ class TorchReader:
         """Let the peak start again; a GPU that nothing was put on yet has none."""
         try:
             if self._cuda.is_initialized():
-                self._cuda.reset_peak_memory_stats(self._device)
+                self._cuda.reset_peak_memory_stats(self._index)
         except RuntimeError:
             return False
         return True
@@ -102,8 +105,8 @@ class TorchReader:
             if not self._cuda.is_initialized():
                 return None
             return figures_of(
-                self._cuda.memory_stats(self._device),
-                device=self._cuda.mem_get_info(self._device),
+                self._cuda.memory_stats(self._index),
+                device=self._cuda.mem_get_info(self._index),
                 fraction=self._fraction(),
                 splits_stuck=self._splits_stuck,
             )
@@ -112,12 +115,12 @@ class TorchReader:
 
     def _fraction(self) -> float | None:
         ask = getattr(self._cuda, "get_per_process_memory_fraction", None)  # since 2.6
-        return None if ask is None else float(ask(self._device))
+        return None if ask is None else float(ask(self._index))
 
     def counts(self) -> tuple[int, int] | None:
         """Without the flat names, which take longer."""
         try:
-            stats = self._cuda.memory_stats_as_nested_dict(self._device)
+            stats = self._cuda.memory_stats_as_nested_dict(self._index)
             counted = stats["allocated_bytes"]["all"]
         except (RuntimeError, KeyError):
             return None

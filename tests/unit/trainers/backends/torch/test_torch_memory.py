@@ -148,7 +148,7 @@ def test_gpu_that_is_not_used_yet() -> None:
     """It is not touched: that would take memory of it."""
     cuda = Cuda()
     cuda.initialized = False
-    reader = TorchReader(cuda, "cuda:0")
+    reader = TorchReader(cuda, None)
     assert reader.begin()
     assert cuda.resets == 0
     assert reader.read() is None
@@ -167,4 +167,4 @@ def test_device_in_trouble(ask: str) -> None:
     """Nothing is read, and the step says what is wrong."""
     cuda = Cuda()
     cuda.broken = True
-    assert getattr(TorchReader(cuda, "cuda:0"), ask)() is None
+    assert getattr(TorchReader(cuda, None), ask)() is None
