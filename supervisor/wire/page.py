@@ -62,7 +62,8 @@ class MemorySource(enum.IntEnum):
     MAP = 1
     """Its map: every chunk."""
     COUNTS = 2
-    """Its own counts: this allocator has no map (``cuda_malloc_async``, say)."""
+    """Its own counts: this allocator has no map (``cuda_malloc_async``, say), or none that
+    is read (JAX, PyTorch)."""
     ESTIMATE = 3
     """In use and peak alone are counted; what is allocatable is limit less in use,
     as if nothing were fragmented."""
@@ -102,15 +103,17 @@ class Page:
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None
-    """Since slices have this size."""
+    """Since slices have this size; on JAX, where it cannot be reset, in this attempt."""
     memory_pool_bytes: int | None = None
     """What the allocator has taken from the device so far."""
     memory_largest_free_bytes: int | None = None
     """Largest free chunk of the pool."""
     memory_largest_allocatable_bytes: int | None = None
-    """Largest free chunk, or what the pool may still grow by, whichever is more."""
+    """Largest free chunk, or what the pool may still grow by, whichever is more.
+
+    Of PyTorch what is free and not stuck (as below), as it goes back to the device first."""
     memory_largest_request_bytes: int | None = None
-    """Largest that was granted since slices have this size."""
+    """Largest that was granted since slices have this size; on JAX, in this attempt."""
     memory_chunks: int | None = None
     memory_source: int | None = None
     """A ``MemorySource``."""
@@ -122,7 +125,9 @@ class Page:
     host_rss_bytes: int | None = None
     loss: float | None = None
     memory_fragmentation: float | None = None
-    """(free in pool - largest free chunk) / free in pool; 0 to 1."""
+    """(free in pool - largest free chunk) / free in pool; 0 to 1.
+
+    Of PyTorch: stuck / free in pool; stuck is what is free in segments in use."""
     step_seconds: float | None = None
     """Smoothed time a step, in seconds."""
     step_seconds_sum: float | None = None

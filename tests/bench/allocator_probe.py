@@ -6,7 +6,7 @@
 Too little to be seen in the speed of a training (which is the point), so it is enlarged:
 before a random half of the steps there is one reading, before the others none, and the
 difference of their means is what one reading costs in all, also by what it displaces
-from caches. A training reads at most every ``probe.LEAST_SECONDS``, and more seldom if
+from caches. A training reads at most every ``LEAST_SECONDS``, and more seldom if
 a reading takes long; cost over interval is the share of the time that it takes. The
 promise is 0.1 %. What is in use is glanced at more often; that is timed by itself, and
 quick readings have a share that they never take more than.
@@ -33,7 +33,8 @@ import numpy as np
 import tensorflow as tf
 
 from supervisor.wire.messages.directive import Directive
-from trainers.backends.tensorflow.allocator import allocator_probe as memory_probe
+from trainers.backends.memory import paced_probe
+from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
 from trainers.backends.tensorflow.allocator.native_ops import of_process
 from trainers.process.attempt_reporting import Attempt
 
@@ -65,7 +66,7 @@ def model() -> Any:
 
 
 def measure(
-    built: Any, probe: memory_probe.AllocatorProbe, *, steps: int, draw: random.Random
+    built: Any, probe: AllocatorProbe, *, steps: int, draw: random.Random
 ) -> tuple[list[float], list[float]]:
     """Seconds of steps with a reading before, and of steps without."""
     x = np.zeros((64, 32), "float32")
@@ -105,7 +106,7 @@ def interval(
 def report(chunks: int | None, steps: tuple[list[float], list[float]]) -> float:
     """A line of the table; the share of the time at the upper end."""
     cost, low, high = interval(*steps, draw=random.Random(0))  # noqa: S311  # no secret
-    every = max(memory_probe.LEAST_SECONDS, max(cost, 0.0) / memory_probe.SHARE)
+    every = max(paced_probe.LEAST_SECONDS, max(cost, 0.0) / paced_probe.SHARE)
     share, worst = cost / every, high / every
     print(
         f"{chunks or 0:>7} chunks  step {trimmed(steps[1]) * 1e3:7.2f} ms  "
@@ -115,7 +116,7 @@ def report(chunks: int | None, steps: tuple[list[float], list[float]]) -> float:
     return worst
 
 
-def glances(probe: memory_probe.AllocatorProbe, *, calls: int) -> float:
+def glances(probe: AllocatorProbe, *, calls: int) -> float:
     """A line about glances; their share of the time, hiccups and all.
 
     Each says when the next is due, by what it took itself, up to a bound: what the
@@ -145,9 +146,7 @@ def main() -> int:
     options = parser.parse_args()
     shares: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
-        probe = memory_probe.AllocatorProbe(
-            attempt_in(Path(directory)), limit_bytes=LIMIT
-        )
+        probe = AllocatorProbe(attempt_in(Path(directory)), limit_bytes=LIMIT)
         probe.begin()
         of_process(print).wait(600.0)
         built = model()
@@ -160,7 +159,7 @@ def main() -> int:
             reading = probe.read()
             chunks = None if reading is None else reading.chunks
             shares.append(report(chunks, steps))
-        whole = max(shares) + glances(probe, calls=options.steps) + memory_probe.QUICK
+        whole = max(shares) + glances(probe, calls=options.steps) + paced_probe.QUICK
     found = "kept" if whole <= PROMISE else "broken"
     print(
         f"in all at most {whole:.4%}, quick readings included: the promise is {found}"

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tests.gpu.gpu_check import MOST_SAID, NOTHING, GpuCheck, Place, Seen
+from tests.gpu.gpu_check import MOST_SAID, NOTHING, CheckFacts, CheckPlace, GpuCheck
 
 BLOCKS = 20 * 16 * 2**20
 """What the script's holes are together: 20 of 16 MiB."""
 
 
 def told_by(
-    place: Place, script: str, *arguments: str, more: Mapping[str, str] = NOTHING
+    place: CheckPlace, script: str, *arguments: str, more: Mapping[str, str] = NOTHING
 ) -> dict[str, Any]:
     """The JSON that a script ends with. Raises RuntimeError without."""
     done = place.python(place.script(script), *arguments, more=more)
@@ -24,9 +24,9 @@ def told_by(
     return found
 
 
-def bfc(place: Place) -> Seen:
+def bfc(place: CheckPlace) -> CheckFacts:
     """The map of TensorFlow's allocator on the GPU, by the operation compiled here."""
-    seen = Seen(facts=told_by(place, "allocator"))
+    seen = CheckFacts(facts=told_by(place, "allocator"))
     facts = seen.facts
     seen.expect(facts["device"] == "GPU:0", f"it is {facts['device']}")
     seen.expect(not facts["built"], f"not built: {facts['built']}")
@@ -44,9 +44,9 @@ def bfc(place: Place) -> Seen:
     return seen
 
 
-def asynchronous(place: Place) -> Seen:
+def asynchronous(place: CheckPlace) -> CheckFacts:
     """CUDA's own pool has no map: counts are an answer."""
-    seen = Seen(
+    seen = CheckFacts(
         facts=told_by(
             place, "allocator", more={"TF_GPU_ALLOCATOR": "cuda_malloc_async"}
         )
@@ -57,14 +57,14 @@ def asynchronous(place: Place) -> Seen:
     return seen
 
 
-def again(place: Place) -> Seen:
+def again(place: CheckPlace) -> CheckFacts:
     """Whether a process goes on after it ran out of memory; nothing is expected."""
-    return Seen(facts=told_by(place, "again"))
+    return CheckFacts(facts=told_by(place, "again"))
 
 
-def figures(place: Place, *, backend: str) -> Seen:
+def figures(place: CheckPlace, *, backend: str) -> CheckFacts:
     """What the allocator of ``backend`` counts."""
-    return Seen(
+    return CheckFacts(
         facts=told_by(place, "figures", backend, more={"KERAS_BACKEND": backend})
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from supervisor.core.gpu.gpu_readings import THROTTLES, Gpu
 from supervisor.host.gpu.gpu_monitor import GpuMonitor
 from tests.gpu.driver_probe import probing
-from tests.gpu.gpu_check import GIB, GpuCheck, Place, Seen, until
+from tests.gpu.gpu_check import GIB, CheckFacts, CheckPlace, GpuCheck, until
 
 MIB = 2**20
 ASKED: dict[str, str] = {
@@ -103,9 +103,9 @@ def agrees(name: str, ours: float | str | None, theirs: str | None) -> bool:
     return abs(ours - float(theirs)) <= NEAR.get(name, 1.0)
 
 
-def figures(_place: Place) -> Seen:
+def figures(_place: CheckPlace) -> CheckFacts:
     """Every figure of the first GPU, from both."""
-    seen = Seen()
+    seen = CheckFacts()
     with probing(0.5) as probe:
         line = probe.line()
         theirs = told_by_nvidia_smi()
@@ -122,9 +122,9 @@ def figures(_place: Place) -> Seen:
     return seen
 
 
-def processes(place: Place) -> Seen:
+def processes(place: CheckPlace) -> CheckFacts:
     """One that holds 4 GiB is listed; once killed, its memory is seen to be free."""
-    seen = Seen()
+    seen = CheckFacts()
     with probing() as probe:
         before = probe.now().first
         with place.holding(4 * GIB) as pid:
@@ -153,9 +153,9 @@ def processes(place: Place) -> Seen:
     return seen
 
 
-def xids(place: Place) -> Seen:
+def xids(place: CheckPlace) -> CheckFacts:
     """A kernel of another process faults: the Xid is heard of, with its GPU."""
-    seen = Seen()
+    seen = CheckFacts()
     monitor = GpuMonitor(say=lambda _: None, interval_seconds=0.2)
     monitor.start()
     try:
@@ -179,9 +179,9 @@ def xids(place: Place) -> Seen:
     return seen
 
 
-def commands(place: Place) -> Seen:
+def commands(place: CheckPlace) -> CheckFacts:
     """``trainwarden check`` and ``trainwarden gpu``, as an operator would look first."""
-    seen = Seen()
+    seen = CheckFacts()
     checked = place.trainwarden("check", "--json")
     told = place.trainwarden("gpu", "--json")
     seen.facts = {"check": lines_of(checked.stdout), "gpu": lines_of(told.stdout)}

@@ -25,7 +25,7 @@ MOST_SAID = 4000
 
 
 @dataclass(slots=True)
-class Seen:
+class CheckFacts:
     """What a check saw. It holds where no problem was found."""
 
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -37,7 +37,7 @@ class Seen:
             self.problems.append(sentence)
 
 
-class Place:
+class CheckPlace:
     """A directory of one check, in which scripts and commands run."""
 
     def __init__(self, directory: Path) -> None:
@@ -105,7 +105,7 @@ class Place:
     @contextlib.contextmanager
     def started(
         self, verb: str, *arguments: str | Path, more: Mapping[str, str]
-    ) -> Generator["Run"]:
+    ) -> Generator["StartedCommand"]:
         """Start the command; it is ended with the context."""
         told = [*COMMAND, verb, "--state-dir", str(self.state), *map(str, arguments)]
         said = self.directory / "said.log"
@@ -119,7 +119,7 @@ class Place:
                 stderr=subprocess.STDOUT,
             )
         try:
-            yield Run(process, said)
+            yield StartedCommand(process, said)
         finally:
             process.terminate()
             process.wait(60)
@@ -151,7 +151,7 @@ class Place:
             process.wait()
 
 
-class Run:
+class StartedCommand:
     """A command that was started."""
 
     def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
@@ -189,7 +189,7 @@ class GpuCheck:
     name: str
     what: str
     """It shows, in half a sentence."""
-    run: Callable[[Place], Seen]
+    run: Callable[[CheckPlace], CheckFacts]
     needs: str = ""
     """A framework, by the name that it is imported by."""
     alone: bool = True
@@ -201,7 +201,7 @@ class CheckResult:
     """What became of a check."""
 
     check: GpuCheck
-    seen: Seen
+    seen: CheckFacts
     seconds: float
     skipped: str = ""
 
@@ -216,10 +216,10 @@ class CheckResult:
 def judged(check: GpuCheck, place: Path, lacks: str) -> CheckResult:
     """Run ``check`` in ``place``; ``lacks``: why it cannot be, empty if it can."""
     if lacks:
-        return CheckResult(check=check, seen=Seen(), seconds=0.0, skipped=lacks)
+        return CheckResult(check=check, seen=CheckFacts(), seconds=0.0, skipped=lacks)
     began = time.monotonic()
     try:
-        seen = check.run(Place(place))
+        seen = check.run(CheckPlace(place))
     except Exception as error:  # noqa: BLE001  # whatever it is, it is in the report
-        seen = Seen(problems=[f"{type(error).__name__}: {error}"[:MOST_SAID]])
+        seen = CheckFacts(problems=[f"{type(error).__name__}: {error}"[:MOST_SAID]])
     return CheckResult(check=check, seen=seen, seconds=time.monotonic() - began)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tests.gpu.driver_probe import probing
-from tests.gpu.gpu_check import GIB, MOST_SAID, GpuCheck, Place, Seen, until
+from tests.gpu.gpu_check import GIB, MOST_SAID, CheckFacts, CheckPlace, GpuCheck, until
 
 LEFT = 1536 * 2**20
 """Bytes that another process leaves: enough to begin, not for a step."""
@@ -43,7 +43,7 @@ gpu = "{limit}"
 
 
 def run_of(
-    place: Place, seen: Seen, name: str, environment: Mapping[str, str]
+    place: CheckPlace, seen: CheckFacts, name: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
     """A supervised run of ``convolutions.py``: its incidents and its end, kept as facts."""
     done = place.trainwarden(
@@ -53,7 +53,10 @@ def run_of(
 
 
 def kept(
-    place: Place, seen: Seen, name: str, done: subprocess.CompletedProcess[str]
+    place: CheckPlace,
+    seen: CheckFacts,
+    name: str,
+    done: subprocess.CompletedProcess[str],
 ) -> dict[str, Any]:
     """What a run left behind, and the end of what it said."""
     incidents = place.incidents()
@@ -64,6 +67,8 @@ def kept(
         "promise": job.get("promise"),
         "attempts": job.get("attempt"),
         "slices": job["microbatch"]["slices"] if job else None,
+        "memory_peak_bytes": job.get("memory_peak_bytes"),
+        "memory_limit_bytes": job.get("memory_limit_bytes"),
         "incidents": [
             {
                 "cause": one["cause"],
@@ -86,7 +91,7 @@ def causes(facts: dict[str, Any]) -> list[str]:
     return [one["cause"] for one in facts["incidents"]]
 
 
-def result_of(place: Place, name: str) -> str:
+def result_of(place: CheckPlace, name: str) -> str:
     """What the script wrote at its end; empty: it did not come to its end."""
     path = place.directory / name
     return path.read_text() if path.exists() else ""
@@ -98,7 +103,7 @@ def common_of(backend: str) -> dict[str, str]:
     return {"KERAS_BACKEND": backend, "EXACT": "1", **told}
 
 
-def undisturbed(place: Place, seen: Seen, common: dict[str, str]) -> str:
+def undisturbed(place: CheckPlace, seen: CheckFacts, common: dict[str, str]) -> str:
     """What the script writes without us; memory grows as under us."""
     growth = {"GROWTH": "1"} if common["KERAS_BACKEND"] == "tensorflow" else {}
     told = {"OUT": "plain", **common, **growth}
@@ -108,9 +113,12 @@ def undisturbed(place: Place, seen: Seen, common: dict[str, str]) -> str:
     return result_of(place, "plain")
 
 
-def resumed(place: Place, *, backend: str) -> Seen:
-    """Killed in its second epoch, with deterministic algorithms: the same bits."""
-    seen = Seen()
+def resumed(place: CheckPlace, *, backend: str) -> CheckFacts:
+    """Killed in its second epoch, with deterministic algorithms: the same bits.
+
+    And its allocator was read to the end.
+    """
+    seen = CheckFacts()
     common = common_of(backend)
     plain = undisturbed(place, seen, common)
     facts = run_of(place, seen, "killed", {"DIE": "died", "OUT": "resumed", **common})
@@ -119,12 +127,17 @@ def resumed(place: Place, *, backend: str) -> Seen:
     seen.expect(causes(facts) == ["preempted"], f"named as {causes(facts)}")
     device = seen.facts["device"].lower()
     seen.expect("gpu" in device or "cuda" in device, f"trained on {device}")
+    read = seen.facts["memory"] = place.json("memory", "killed")
+    known = {"source", "in_use_bytes", "peak_bytes", "limit_bytes", "pool_bytes"}
+    if backend != "tensorflow":  # whose operations may not be built in so short a time
+        unread = sorted(name for name in known if read.get(name) is None)
+        seen.expect(not unread, f"not read of the allocator: {unread}")
     return seen
 
 
-def unpromised(place: Place, *, backend: str) -> Seen:
+def unpromised(place: CheckPlace, *, backend: str) -> CheckFacts:
     """The same without deterministic algorithms: no promise of bits is given."""
-    seen = Seen()
+    seen = CheckFacts()
     environment = {"KERAS_BACKEND": backend, **BESIDE[backend], "DIE": "died"}
     facts = run_of(place, seen, "killed", environment)
     seen.expect(facts["exit_code"] == 0, facts["said"])
@@ -132,9 +145,9 @@ def unpromised(place: Place, *, backend: str) -> Seen:
     return seen
 
 
-def out_of_memory(place: Place, *, backend: str) -> Seen:
+def out_of_memory(place: CheckPlace, *, backend: str) -> CheckFacts:
     """A step needs more than the framework may have: the cause is named."""
-    seen = Seen()
+    seen = CheckFacts()
     environment = {"KERAS_BACKEND": backend, **LARGE, **LIMITED[backend], "OUT": "out"}
     if backend == "tensorflow":
         facts = run_limited(place, seen, "large", "6GiB", environment)
@@ -147,7 +160,11 @@ def out_of_memory(place: Place, *, backend: str) -> Seen:
 
 
 def run_limited(
-    place: Place, seen: Seen, name: str, limit: str, environment: Mapping[str, str]
+    place: CheckPlace,
+    seen: CheckFacts,
+    name: str,
+    limit: str,
+    environment: Mapping[str, str],
 ) -> dict[str, Any]:
     """A run whose spec limits the memory of the GPU."""
     spec = place.directory / f"{name}.toml"
@@ -157,9 +174,9 @@ def run_limited(
     return kept(place, seen, name, done)
 
 
-def limited_twice(place: Place) -> Seen:
+def limited_twice(place: CheckPlace) -> CheckFacts:
     """The script asks for memory growth of its own, where a limit is ours."""
-    seen = Seen()
+    seen = CheckFacts()
     environment = {"KERAS_BACKEND": "tensorflow", "GROWTH": "1", "OUT": "out"}
     facts = run_limited(place, seen, "growth", "4GiB", environment)
     seen.expect(facts["exit_code"] == 0, facts["said"])
@@ -167,9 +184,9 @@ def limited_twice(place: Place) -> Seen:
     return seen
 
 
-def whole_device(place: Place, *, backend: str) -> Seen:
+def whole_device(place: CheckPlace, *, backend: str) -> CheckFacts:
     """A step that needs more than the whole GPU has."""
-    seen = Seen()
+    seen = CheckFacts()
     with probing(1.0) as probe:
         memory = probe.line().first.memory
     total = memory.total if memory else 80 * GIB
@@ -183,9 +200,9 @@ def whole_device(place: Place, *, backend: str) -> Seen:
     return seen
 
 
-def crowded(place: Place, *, backend: str) -> Seen:
+def crowded(place: CheckPlace, *, backend: str) -> CheckFacts:
     """Another process holds nearly all of the GPU: it is named, and waited for."""
-    seen = Seen()
+    seen = CheckFacts()
     with probing(1.0) as probe:
         memory = probe.line().first.memory
     free = memory.free if memory else 79 * GIB
@@ -208,9 +225,9 @@ def crowded(place: Place, *, backend: str) -> Seen:
     return seen
 
 
-def faulted(place: Place, *, backend: str) -> Seen:
+def faulted(place: CheckPlace, *, backend: str) -> CheckFacts:
     """A kernel of its own process faults once: named, and resumed in a fresh process."""
-    seen = Seen()
+    seen = CheckFacts()
     common = common_of(backend)
     plain = undisturbed(place, seen, common)
     facts = run_of(place, seen, "faulted", {"FAULT": "fault", "OUT": "out", **common})

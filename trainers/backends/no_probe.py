@@ -1,4 +1,4 @@
-"""Memory where no allocator is read yet: nothing is said of it."""
+"""Memory where no allocator tells of itself, such as a CPU's: nothing is said of it."""
 
 from typing import Any
 

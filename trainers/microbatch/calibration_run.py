@@ -13,8 +13,8 @@ import tensorflow as tf
 from supervisor.wire.page import MemorySource
 from supervisor.wire.reasons import SizeSource
 from supervisor.wire.slices import ENOUGH_STEPS, balanced
+from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.tensorflow.allocator import peak_readings
-from trainers.backends.tensorflow.allocator.native_ops import Figures
 from trainers.backends.tensorflow.allocator.peak_readings import PeakReading
 from trainers.microbatch.calibration import (
     FAR,

@@ -17,6 +17,7 @@ from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.records.oom_subject import OomSubject
 from supervisor.wire.slices import balanced, count
 from trainers.backends import keras_losses, slicing
+from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.tensorflow import fit_compat, memory_compat
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.backends.tensorflow.data import data_compat
@@ -302,7 +303,7 @@ class _Installation:
             figures=self._figures,
         )
 
-    def _figures(self) -> native_ops.Figures | None:
+    def _figures(self) -> Figures | None:
         """With XLA a plan without the map would be luck."""
         return native_ops.figures(needed=bool(self.model.jit_compile))
 

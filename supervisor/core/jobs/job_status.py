@@ -103,7 +103,8 @@ class AllocatorStatus:
     largest_request_bytes: int | None = None
     """The largest tensor that was asked for since slices have their size."""
     fragmentation: float | None = None
-    """(free in pool - largest free block) / free in pool, 0 to 1."""
+    """(free in pool - largest free block) / free in pool, 0 to 1; of PyTorch, free in
+    segments that are in use otherwise / free in pool."""
     source: str | None = None
     """``wire.page.MemorySource`` in lower case."""
 

@@ -226,6 +226,11 @@ def shape_in(text: str) -> tuple[tuple[int, ...] | None, str | None]:
     return extents, match["dtype"]
 
 
+_OTHERS = "between steps, by others (input pipeline, caches)"
+_UNTOLD = "between steps (variables, and whatever is kept)"
+"""... where training did not say who holds what."""
+
+
 def holders_of(
     findings: OomFindings, memory: MemoryFigures | None, *, host: bool = False
 ) -> tuple[Holder, ...]:
@@ -246,7 +251,7 @@ def holders_of(
     between, used = findings.between_steps_bytes, None if memory is None else memory.in_use_bytes  # fmt: skip
     if not host and between is not None:
         rest = between - named
-        what = "between steps, by others (input pipeline, caches)"
+        what = _UNTOLD if answer is None else _OTHERS
         found += [Holder(what=what, bytes=rest)] if rest > 0 else []
         step = 0 if used is None else used - between
         found += [Holder(what="the step that failed", bytes=step)] if step > 0 else []

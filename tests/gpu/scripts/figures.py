@@ -3,19 +3,41 @@
 import json
 import os
 import sys
+import time
+from dataclasses import asdict
 
 MIB = 2**20
+
+
+def read(reader):
+    """What our own reading makes of it, and how long it takes."""
+    took = {"read": [], "counts": []}
+    for _ in range(200):
+        for name, seconds in took.items():
+            began = time.perf_counter()
+            getattr(reader, name)()
+            seconds.append(time.perf_counter() - began)
+    found = reader.read()
+    return {
+        "figures": found and asdict(found),
+        "fragmentation": found and found.fragmentation,
+        "largest_allocatable": found and found.largest_allocatable,
+        **{f"{name}_seconds": sorted(some)[100] for name, some in took.items()},
+    }
 
 
 def of_jax():
     import jax
     import jax.numpy as jnp
 
+    from trainers.backends.jax.jax_memory import JaxReader
+
     device = jax.devices()[0]
     kept = [jnp.zeros([4 * MIB], jnp.float32) for _ in range(40)]
     full = device.memory_stats()
     kept = kept[::2]
     holes = device.memory_stats()
+    ours = read(JaxReader(device))
     try:
         jnp.zeros([64 * 1024 * MIB], jnp.float32).block_until_ready()
         failed = ""
@@ -30,6 +52,7 @@ def of_jax():
         "holes": holes,
         "failed": failed,
         "planned": str(planned),
+        "ours": ours,
         "kept": len(kept),
     }
 
@@ -37,10 +60,13 @@ def of_jax():
 def of_torch():
     import torch
 
+    from trainers.backends.torch.torch_memory import TorchReader
+
     kept = [torch.zeros([4 * MIB], device="cuda") for _ in range(40)]
     full = torch.cuda.memory_stats()
     kept = kept[::2]
     holes = torch.cuda.memory_stats()
+    ours = read(TorchReader(torch.cuda, None))
     segments = torch.cuda.memory_snapshot()
     try:
         torch.zeros([64 * 1024 * MIB], device="cuda")
@@ -60,6 +86,7 @@ def of_torch():
         if hasattr(torch.cuda, "get_per_process_memory_fraction")
         else None,
         "kept": len(kept),
+        "ours": ours,
         "configured": os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
     }
 

@@ -2,17 +2,22 @@
 
 from typing import Any
 
+import torch
+
 from trainers.backends import base, no_recovery, no_step_figures, trial_support
+from trainers.backends.memory.paced_probe import PacedProbe
 from trainers.backends.no_probe import NoProbe
 from trainers.backends.torch import (
     torch_fit,
     torch_hidden,
+    torch_memory,
     torch_random,
     torch_step_trials,
     torch_traces,
     torch_values,
     torch_variables,
 )
+from trainers.process.attempt_reporting import Attempt
 
 
 class TorchBackend:
@@ -27,7 +32,6 @@ class TorchBackend:
     evidence: base.StepFigures = no_step_figures
     recovery: base.StepRecovery = no_recovery
     trials: trial_support.StepTrials = torch_step_trials
-    memory_probe = NoProbe
 
     @property
     def calls(self) -> base.FunctionCalls:
@@ -37,3 +41,13 @@ class TorchBackend:
     def digest(self, model: Any, element_spec: Any) -> str | None:  # noqa: ARG002  # of the Protocol
         """Not known: no sizes of slices are measured."""
         return None
+
+    def memory_probe(
+        self, attempt: Attempt, *, limit_bytes: int | None
+    ) -> base.MemoryProbe:
+        """Of the device that Keras computes on: elsewhere than on GPUs nothing is read."""
+        device = torch_fit.device()
+        if device.type != "cuda":
+            return NoProbe(attempt, limit_bytes=limit_bytes)
+        reader = torch_memory.TorchReader(torch.cuda, device.index)
+        return PacedProbe(attempt, reader, limit_bytes=limit_bytes)

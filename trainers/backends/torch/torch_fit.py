@@ -264,13 +264,18 @@ def updates(_model: Any) -> int | None:
     return None
 
 
+def device() -> Any:
+    """Where Keras computes."""
+    return torch.device(core.get_device())
+
+
 def why_device_not_exact() -> str | None:
     """Why this device's arithmetic is not the same twice; None if it is."""
-    device = str(core.get_device())
-    if device.startswith("cpu"):
+    found = device()
+    if found.type == "cpu":
         return None
-    exact = device.startswith("cuda") and torch.are_deterministic_algorithms_enabled()
-    return None if exact else NOT_DETERMINISTIC.format(device)
+    exact = found.type == "cuda" and torch.are_deterministic_algorithms_enabled()
+    return None if exact else NOT_DETERMINISTIC.format(found)
 
 
 def recompute(_model: Any, _element_spec: Any) -> NoReturn:

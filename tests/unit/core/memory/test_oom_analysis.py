@@ -229,6 +229,14 @@ def test_who_held_what() -> None:
     assert asdict(found)["holders"][0]["what"] == "the step that failed"
 
 
+def test_who_held_what_where_training_does_not_say() -> None:
+    """On JAX and PyTorch, say: what was there between steps is not called others'."""
+    found = examined(Cause.DEVICE_OOM, SHORT, between_steps_bytes=200 * MIB)
+    assert Holder(
+        what="between steps (variables, and whatever is kept)", bytes=200 * MIB
+    ) in (found.holders)
+
+
 def test_who_held_what_of_the_host() -> None:
     """Arrays are in main memory, and variables are not."""
     found = examined(Cause.HOST_OOM, None, answer=ANSWER, between_steps_bytes=9)

@@ -1,171 +1,96 @@
-"""The allocator at step boundaries, on the page: seldom enough to cost nothing.
+"""TensorFlow's allocator at step boundaries, on the page; and its map, for who asks.
 
-Its map tells best (``native_ops``); where there is none, its own counts; and without the
-operations what TensorFlow's ``get_memory_info`` counts, which knows nothing of free
-blocks. The page says which of them it was.
-
-That costs some hundred microseconds, so it is done twice a second at most. To see a leak
-that is faster than that, what is in use is glanced at (2 us) and added to the readings of
-the page as soon as it has moved by a hundredth of the limit: a leak leaves as many of
-them behind whatever its pace.
+The map tells best (``native_ops``); where there is none, the allocator's own counts; and
+without the operations what TensorFlow's ``get_memory_info`` counts, which knows nothing of
+free blocks. The page says which of them it was.
 """
 
 import contextlib
-import functools
-import math
-import time
 import weakref
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 import tensorflow as tf
 
 from supervisor.wire.messages.memory_answer import Variable
 from supervisor.wire.page import MemorySource
-from supervisor.wire.readings import RECENT, AllocatorReading, pack
+from trainers.backends.memory.allocator_figures import Figures
+from trainers.backends.memory.paced_probe import PacedProbe
 from trainers.backends.tensorflow.allocator import (
     map_answer,
     memory_owners,
     native_ops,
     peak_readings,
 )
-from trainers.backends.tensorflow.allocator.native_ops import Figures
 from trainers.backends.tensorflow.allocator.once_per_run import memo, once
-from trainers.backends.tensorflow.allocator.oom_pause import OomPause
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.training_progress import RunningFit
 
-SHARE = 0.0004
-"""Part of the time that readings may take, of the thousandth that is promised, ..."""
-
-GLANCES = 0.0002
-"""... glances at what is in use, ..."""
-
-QUICK = 0.0002
-"""... and quick readings. What is left is for hiccups of the machine."""
-
-FEWEST_COSTS = 3
-"""The first readings take longer, and say nothing about those that follow."""
-
-LEAST_SECONDS = 0.5
-"""Readings are no closer than this, however little one costs."""
-
 GLANCE_SECONDS = 2e-5
-"""A glance takes no longer, on a machine that is not busy with something else."""
-
-MOVED = 0.01
-"""A quick reading is due when so much of the limit was taken or given back."""
-
-SAVED_SECONDS = 0.02
-"""There is so much time for them at once: enough for some hundred, in a hurry."""
+"""A glance takes no longer: it takes 2 us."""
 
 
-@functools.cache
-def _pause_of(attempt: Attempt) -> OomPause:
-    """One for all calls of ``fit``, as a script may make many."""
-    return OomPause(lambda: attempt.drain_requested, answers=attempt.directive.foresee)
+class _TensorFlowReader:
+    """The allocator of the first GPU, else of the CPU."""
+
+    glance_seconds = GLANCE_SECONDS
+
+    def __init__(self, native: native_ops.Native) -> None:
+        self._native = native
+        self._device: str | None = None
+
+    def begin(self) -> bool:
+        """The operations are asked for where there is anything to see."""
+        peak_readings.reset_peak()
+        if peak_readings.read() is None:
+            return False
+        self._native.ask()
+        self._device = peak_readings.device()
+        return True
+
+    def read(self) -> Figures | None:
+        """By the best source there is."""
+        try:
+            ops = self._native.ops()
+            return _estimate() if ops is None else ops.figures()
+        except (tf.errors.OpError, RuntimeError):
+            return None
+
+    def counts(self) -> tuple[int, int] | None:
+        """By ``get_memory_info``."""
+        if self._device is None:
+            return None
+        counted = peak_readings.counts(self._device)
+        return counted.current_bytes, counted.peak_bytes
 
 
-class AllocatorProbe:
+class AllocatorProbe(PacedProbe):
     """Reads the allocator for the page, and answers who asks for its map."""
 
     def __init__(self, attempt: Attempt, *, limit_bytes: int | None) -> None:
         """``limit_bytes``: what the supervisor set, if it did."""
-        self._attempt = attempt
-        self._limit = limit_bytes
         told = once(memo(attempt.paths), attempt.notice)
         self._native = native_ops.of_process(told)
-        self._due = 0.0
-        self.glance_due = 0.0
-        """When to glance next, by ``time.perf_counter``: asked after each step."""
-        self._saved, self._saved_at = SAVED_SECONDS, time.perf_counter()
-        self._device: str | None = None
-        self._costs: deque[float] = deque(maxlen=5)
-        self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
-        self._step_bytes = 0
-        self._oom_pause = _pause_of(attempt)
-        self._largest_request = 0
+        reader = _TensorFlowReader(self._native)
+        super().__init__(attempt, reader, limit_bytes=limit_bytes)
         self._run: Callable[[], RunningFit | None] = lambda: None
         self._variables: list[Variable] | None = None
 
     def begin(self) -> None:
         """Memory is that of steps from here on."""
-        peak_readings.reset_peak()
-        self.forget()
-        if peak_readings.read() is not None:
-            self._native.ask()
-            self._device = peak_readings.device()
-        else:
-            self.glance_due = math.inf  # there is nothing to see
+        super().begin()
         if self._attempt.training.running is not None:
             self._run = weakref.ref(self._attempt.training.running)
         self._variables = None
         self._attempt.end.say(self._last_words)
 
-    def forget(self) -> None:
-        """Steps are others from here on: what the largest request was is over."""
-        self._largest_request = 0
-        self._step_bytes = 0
-        self._recent.clear()
-
-    def due(self, now: float) -> bool:
-        """Whether it is time for a reading; ``now`` by ``time.perf_counter``."""
-        return now >= self._due
-
-    def glance(self, now: float, *, step: int) -> None:
-        """A quick reading, if memory in use has moved since the last of any kind."""
-        limit = self._recent[-1].limit if self._recent else None
-        if self._device is None or limit is None:
-            return
-        counted = peak_readings.counts(self._device)
-        ended = time.perf_counter()
-        cost = min(ended - now, GLANCE_SECONDS)  # the rest is a hiccup
-        self.glance_due = now + cost / GLANCES
-        moved = abs(counted.current_bytes - self._recent[-1].in_use)
-        if moved >= MOVED * limit and self._affordable(now):
-            self._remember(
-                AllocatorReading(
-                    ns=time.monotonic_ns(),
-                    step=step,
-                    in_use=counted.current_bytes,
-                    peak=counted.peak_bytes,
-                    limit=limit,
-                )
-            )
-            self._attempt.set(memory_recent=pack(tuple(self._recent)))
-            self._saved -= time.perf_counter() - ended
-            if self._oom_pause.stand(self._recent, step_bytes=self._step_bytes):
-                self.look(step=step)  # who holds what may have been asked meanwhile
-
-    def _affordable(self, now: float) -> bool:
-        """Whether there is time left for a quick reading."""
-        self._saved = min(self._saved + QUICK * (now - self._saved_at), SAVED_SECONDS)
-        self._saved_at = now
-        return self._saved > 0
-
     def look(self, *, step: int) -> Figures | None:
-        """Read and publish; None: this allocator keeps no figures."""
+        """Read and publish, and answer; None: this allocator keeps no figures."""
         self._native.ops()  # loaded, if it is built by now: that is no part of a reading
-        began = time.perf_counter()
-        reading = self._read_if_possible()
-        if reading is not None:
-            self._publish(reading, step)
-        self._costs.append(time.perf_counter() - began)
-        self._due = began + self._pause()
-        self._oom_pause.stand(self._recent, step_bytes=self._step_bytes)
+        reading = super().look(step=step)
         if map_answer.wanted(self._attempt.paths):
             map_answer.give(self._attempt, self._native.ops(), self._run(), step=step)
         self._know_variables()
         return reading
-
-    def _pause(self) -> float:
-        """Seconds to the next reading, by what one takes most often: a busy machine
-        may hold a single one up for long."""
-        if len(self._costs) < FEWEST_COSTS:
-            return LEAST_SECONDS
-        usual = sorted(self._costs)[len(self._costs) // 2]
-        return max(LEAST_SECONDS, usual / SHARE)
 
     def _know_variables(self) -> None:
         """Once a fit, after its first steps: all that a crash leaves time for is here."""
@@ -178,61 +103,6 @@ class AllocatorProbe:
     def _last_words(self, error: BaseException) -> None:
         """The script ends by ``error``."""
         map_answer.at_crash(error, self._attempt, self._run(), self._variables or ())
-
-    def _read_if_possible(self) -> Figures | None:
-        """None where the device is in trouble: that is the next step's to say."""
-        try:
-            return self.read()
-        except (tf.errors.OpError, RuntimeError):
-            return None
-
-    def read(self) -> Figures | None:
-        """The allocator now, by the best source there is."""
-        ops = self._native.ops()
-        found = _estimate() if ops is None else ops.figures()
-        if found is None:
-            return None
-        self._largest_request = max(self._largest_request, found.largest_request or 0)
-        return replace(
-            found,
-            limit=found.limit or self._limit,
-            largest_request=self._largest_request or None,
-        )
-
-    def _remember(self, newest: AllocatorReading) -> None:
-        """Among the newest; and what a step needs beyond what was there before it."""
-        before = self._recent[-1] if self._recent else None
-        if before is None or newest.peak > before.peak:
-            kept = max(newest.in_use, 0 if before is None else before.in_use)
-            self._step_bytes = max(self._step_bytes, newest.peak - kept)
-        self._recent.append(newest)
-
-    def _publish(self, reading: Figures, step: int) -> None:
-        newest = AllocatorReading(
-            ns=time.monotonic_ns(),
-            step=step,
-            in_use=reading.in_use,
-            peak=reading.peak,
-            limit=reading.limit,
-            largest_allocatable=reading.largest_allocatable,
-            largest_request=reading.largest_request,
-        )
-        self._remember(newest)
-        self._attempt.set(
-            memory_limit_bytes=reading.limit,
-            memory_pool_bytes=reading.pool,
-            memory_in_use_bytes=reading.in_use,
-            memory_peak_bytes=reading.peak,
-            memory_largest_free_bytes=reading.largest_free,
-            memory_largest_allocatable_bytes=reading.largest_allocatable,
-            memory_largest_request_bytes=reading.largest_request,
-            memory_chunks=reading.chunks,
-            memory_fragmentation=reading.fragmentation,
-            memory_source=int(reading.source),
-            memory_step=step,
-            memory_ns=newest.ns,
-            memory_recent=pack(tuple(self._recent)),
-        )
 
 
 def _estimate() -> Figures | None:

@@ -7,55 +7,19 @@ built, there are none, and the figures are an estimate (``allocator_probe``).
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from supervisor.wire.page import MemorySource
+from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.tensorflow.allocator import op_build, peak_readings
 
 SWITCH = "TRAINWARDEN_ALLOCATOR_MAP"
 """``off`` in this environment variable: nothing is built, and nothing loaded."""
 
 UNKNOWN = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What the allocator says, in bytes; None: not known.
-
-    Peak and largest request count from when the peak was last reset.
-    """
-
-    source: MemorySource
-    """Without a map chunks, pool and largest free are None."""
-    chunks: int | None = None
-    limit: int | None = None
-    pool: int | None = None
-    in_use: int
-    largest_free: int | None = None
-    peak: int
-    largest_request: int | None = None
-
-    @property
-    def fragmentation(self) -> float | None:
-        """(free - largest free) / free, as ``fragmentation_metric`` of TensorFlow's
-        ``bfc_allocator.cc``; 0 where nothing is free."""
-        if self.pool is None or self.largest_free is None:
-            return None
-        free = self.pool - self.in_use
-        return (free - self.largest_free) / free if free > 0 else 0.0
-
-    @property
-    def largest_allocatable(self) -> int | None:
-        """The largest block that could be had now, with none freed before."""
-        if self.limit is None:
-            return self.largest_free
-        if self.pool is None or self.largest_free is None:
-            return max(self.limit - self.in_use, 0)
-        return max(self.largest_free, self.limit - self.pool)
 
 
 class Ops:

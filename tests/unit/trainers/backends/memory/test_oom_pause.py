@@ -5,8 +5,8 @@ import time
 import pytest
 
 from supervisor.wire.readings import AllocatorReading
-from trainers.backends.tensorflow.allocator import oom_pause
-from trainers.backends.tensorflow.allocator.oom_pause import OomPause, near
+from trainers.backends.memory import oom_pause
+from trainers.backends.memory.oom_pause import OomPause, near
 
 LIMIT = 1000
 STEP = 100

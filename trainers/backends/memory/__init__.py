@@ -1,0 +1,1 @@
+"""The allocator of any framework: its figures, and when to read them."""
