@@ -97,6 +97,13 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+DEVICE_FULL = (
+    "The device's memory was taken before the program could begin: by other processes, as "
+    "nvidia-smi lists them. Wait for them, end them, or give the job another GPU; a smaller "
+    "batch does not help."
+)
+"""Of device memory that ran out before the process had any."""
+
 OUT_OF_REMEDIES = (
     "Smaller parts of the batch do not help any further. Take a smaller model, an "
     "optimizer that keeps less (SGD, Adafactor), 16 bits, or a device with more memory; "

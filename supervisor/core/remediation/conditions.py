@@ -1,6 +1,7 @@
 """Conditions of remedy steps, asked of a failed attempt."""
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.diagnose import no_room_to_begin
 from supervisor.core.gpu.assignment import named, tenants, with_parts
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.remediation.escalation import FailureContext
@@ -72,6 +73,12 @@ def foreign_tenant(case: FailureContext) -> bool:
     return (on_a_gpu(case) and not oversize(case)) and bool(
         tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     )
+
+
+def device_full(case: FailureContext) -> bool:
+    """Others had filled the device before the attempt had anything there: nothing of its
+    own can be made smaller."""
+    return no_room_to_begin(case.diagnosis) and not case.evidence.steps_done
 
 
 def scripts_precision(case: FailureContext) -> bool:
