@@ -7,8 +7,10 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
     ADVICE_FOR,
+    JAX_FRACTION,
     MISSING_MODULE,
     RUN_AS_A_MODULE,
+    WHOLE_BATCH,
 )
 from supervisor.core.diagnosis.diagnose import FOR_WANT_OF_MEMORY, no_room_to_begin
 from supervisor.core.diagnosis.evidence import Evidence
@@ -19,9 +21,12 @@ from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.memory.oom_analysis import autopsy_of
 from supervisor.core.memory.oom_report import processes_named
 from supervisor.core.text.units import format_size
+from supervisor.wire.reasons import RefusalReason
 
 CONTEXT_BYTES = 2**30
 """A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""
+JAX = ("jax.", "jaxlib.")
+"""Its exceptions (jax.errors.JaxRuntimeError; before 0.5 jaxlib…XlaRuntimeError)."""
 RELATIVE_IMPORT = "attempted relative import with no known parent package"
 """Python's own words."""
 
@@ -63,6 +68,8 @@ def examined(
         and autopsy.verdict is not OomVerdict.FOREIGN_TENANT
     ):
         advice = ADVICE_FOR.get(autopsy.subject, advice)
+        if advice == ADVICE[Cause.DEVICE_OOM] and unsliceable(evidence):
+            advice = _whole_batch(evidence)
     crash = evidence.crash
     missing = crash is not None and crash.exception.endswith("ModuleNotFoundError")
     if missing and diagnosis.cause is Cause.USER_ERROR:
@@ -73,6 +80,21 @@ def examined(
     told = _others_told(diagnosis, others) if whole else ()
     because = (*diagnosis.because, *told)
     return replace(diagnosis, because=because, autopsy=autopsy, advice=advice)
+
+
+def unsliceable(evidence: Evidence) -> bool:
+    """Whether its batches are known not to be sliced: by the backend, or because the
+    training side said so where it was to do it."""
+    refused = evidence.refused
+    said = refused is not None and refused.reason is RefusalReason.MEMORY
+    return said or evidence.sliceable is False
+
+
+def _whole_batch(evidence: Evidence) -> str:
+    """What helps then; of JAX also how much of the device it may take."""
+    crash = evidence.crash
+    jax = crash is not None and crash.exception.startswith(JAX)
+    return f"{WHOLE_BATCH} {JAX_FRACTION}" if jax else WHOLE_BATCH
 
 
 def _with_those_named(

@@ -57,6 +57,12 @@ AGAIN = RemedyStep(
     because="a fresh process may not meet it again",
     uses=None,
 )
+FRESH = replace(
+    AGAIN,
+    name="fresh_whole",
+    because="whole steps had fitted before: a fresh process has given back what had leaked",
+)
+"""Where the batch is not sliced."""
 SMALLER = RemedyStep(
     name="smaller",
     kind=RemedyKind.MICROBATCH,

@@ -1,6 +1,7 @@
 """What somebody can do about it, and who else was on the device."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,23 @@ def test_the_process_has_a_limit_of_its_own() -> None:
     assert found.autopsy is not None
     assert found.autopsy.verdict is OomVerdict.CAPACITY
     assert [one.what for one in found.autopsy.tenants] == ["process 2438 (?)"]
+
+
+@pytest.mark.parametrize(
+    ("exception", "fraction"),
+    [("jax.errors.JaxRuntimeError", True), ("torch.OutOfMemoryError", False)],
+)
+def test_where_a_batch_is_not_sliced(exception: str, *, fraction: bool) -> None:
+    """The advice is of what can be done there: slices are not."""
+    text = REAL["h100-jax" if fraction else "h100-torch-allowed"]
+    evidence = Evidence(
+        exit=ours(1),
+        log=seen(text),
+        crash=replace(crash(exception, text.splitlines()[-1]), in_fit=True),
+        sliceable=False,
+        subject=OomSubject.STEP,
+    )
+    said = examined(diagnose(evidence), evidence).advice
+    assert "gradient_accumulation_steps" in said
+    assert "smaller slices" not in said
+    assert ("XLA_PYTHON_CLIENT_MEM_FRACTION" in said) is fraction
