@@ -2,6 +2,7 @@
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import no_room_to_begin
+from supervisor.core.diagnosis.examination import unsliceable
 from supervisor.core.gpu.assignment import named, tenants, with_parts
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.remediation.escalation import FailureContext
@@ -79,6 +80,13 @@ def device_full(case: FailureContext) -> bool:
     """Others had filled the device before the attempt had anything there: nothing of its
     own can be made smaller."""
     return no_room_to_begin(case.diagnosis) and not case.evidence.steps_done
+
+
+def crowded_whole(case: FailureContext) -> bool:
+    """Others hold what was missing, the driver does not name them, and the batch is not
+    sliced: a later start may find them gone, and nothing else helps."""
+    others = _verdict(case) is OomVerdict.FOREIGN_TENANT
+    return others and unsliceable(case.evidence) and not foreign_tenant(case)
 
 
 def scripts_precision(case: FailureContext) -> bool:

@@ -19,7 +19,8 @@ from supervisor.core.text.units import format_duration
 
 WHEN = {
     TENANT.title: "device_oom or a library's failure, beside somebody else's process",
-    FULL.title: "device_oom before the process had anything on the device",
+    FULL.title: "device_oom before the process had anything on the device, or in batches "
+    "that are not sliced beside others that the driver does not name",
 }
 """When it is used, of what is no cause's own; by title."""
 

@@ -23,6 +23,7 @@ from supervisor.core.remediation.actions import (
 from supervisor.core.remediation.conditions import (
     aged_process,
     another_step,
+    crowded_whole,
     device_full,
     elsewhere,
     foreign_tenant,
@@ -163,7 +164,7 @@ TENANT = EscalationPlan(
 )
 _WAIT, _FREE_GPU = TENANT.remedy_steps[:2]
 FULL = EscalationPlan(
-    title="a GPU that others had filled before training could begin",
+    title="a GPU that others had filled",
     remedy_steps=(
         replace(_WAIT, when="the driver names them", holds=foreign_tenant),
         replace(
@@ -173,8 +174,7 @@ FULL = EscalationPlan(
         ),
         replace(AGAIN, because="others had filled the GPU, and may be gone by then"),
     ),
-    stop="others had filled the GPU each time before training could begin: end them, or "
-    "give the job another GPU",
+    stop="others had filled the GPU each time: end them, or give the job another GPU",
 )
 PLAIN = EscalationPlan(
     title="a crash that a fresh process may not repeat",
@@ -350,7 +350,7 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
 def escalation_for(case: FailureContext) -> EscalationPlan:
     """The escalation of the case's cause, or the one of what stands behind it."""
     cause = case.diagnosis.cause
-    if cause is Cause.DEVICE_OOM and device_full(case):
+    if cause is Cause.DEVICE_OOM and (device_full(case) or crowded_whole(case)):
         return FULL
     if cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, *_LIBRARY}:
         if foreign_tenant(case):

@@ -12,6 +12,9 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason, RemedyKind
+from supervisor.core.gpu.gpu_readings import GpuProcess
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_analysis import OomFindings, autopsy_of
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
@@ -20,7 +23,7 @@ from supervisor.core.remediation.policy import Decision, Policy
 from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.evidence import refusal
-from tests.support.stories import TENANT, Story, gpu
+from tests.support.stories import GIB, TENANT, Story, gpu
 
 POLICY = Policy(
     run_id="r",
@@ -199,6 +202,23 @@ def test_a_backend_without_slices_beside_others() -> None:
     kinds = [one.remedy.kind for one in told]
     assert kinds == [RemedyKind.WAIT] * 3 + [RemedyKind.STOP]
     assert "beside what others hold" in told[-1].remedy.because
+
+
+def test_a_backend_without_slices_beside_others_that_nobody_lists() -> None:
+    """In a container, say: only PyTorch's own text names who fills the GPU."""
+    memory = MemoryFigures(
+        limit_bytes=80 * GIB,
+        pool_bytes=GIB,
+        in_use_bytes=GIB,
+        free_bytes=0,
+        requested_bytes=2 * GIB,
+    )
+    other = GpuProcess(pid=4223, bytes=78 * GIB)
+    found = autopsy_of(Cause.DEVICE_OOM, memory, OomFindings(tenants=(other,)))
+    told = whole_batches(memory=memory, autopsy=found)
+    kinds = [one.remedy.kind for one in told]
+    assert kinds == [RemedyKind.RESTART] * 3 + [RemedyKind.STOP]
+    assert told[1].remedy.wait_seconds > 0.0
 
 
 def test_a_precision_of_the_spec_is_not_lowered() -> None:
