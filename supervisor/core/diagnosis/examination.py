@@ -68,8 +68,8 @@ def examined(
         and autopsy.verdict is not OomVerdict.FOREIGN_TENANT
     ):
         advice = ADVICE_FOR.get(autopsy.subject, advice)
-        if advice == ADVICE[Cause.DEVICE_OOM] and unsliceable(evidence):
-            advice = _whole_batch(evidence)
+    if advice == ADVICE[Cause.DEVICE_OOM] and unsliceable(evidence):
+        advice = _whole_batch(evidence)
     crash = evidence.crash
     missing = crash is not None and crash.exception.endswith("ModuleNotFoundError")
     if missing and diagnosis.cause is Cause.USER_ERROR:

@@ -1,7 +1,6 @@
 """What somebody can do about it, and who else was on the device."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,16 +120,22 @@ def test_the_process_has_a_limit_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exception", "fraction"),
-    [("jax.errors.JaxRuntimeError", True), ("torch.OutOfMemoryError", False)],
+    ("name", "exception", "fraction"),
+    [
+        ("h100-jax", "jax.errors.JaxRuntimeError", True),
+        ("h100-torch-allowed", "torch.OutOfMemoryError", False),
+        ("h100-torch-crowded", "torch.OutOfMemoryError", False),
+    ],
 )
-def test_where_a_batch_is_not_sliced(exception: str, *, fraction: bool) -> None:
+def test_where_a_batch_is_not_sliced(
+    name: str, exception: str, *, fraction: bool
+) -> None:
     """The advice is of what can be done there: slices are not."""
-    text = REAL["h100-jax" if fraction else "h100-torch-allowed"]
+    text = REAL[name]
     evidence = Evidence(
         exit=ours(1),
         log=seen(text),
-        crash=replace(crash(exception, text.splitlines()[-1]), in_fit=True),
+        crash=crash(exception, text),
         sliceable=False,
         subject=OomSubject.STEP,
     )
