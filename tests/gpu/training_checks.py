@@ -153,8 +153,9 @@ def out_of_memory(place: CheckPlace, *, backend: str) -> CheckFacts:
         facts = run_limited(place, seen, "large", "6GiB", environment)
         seen.expect(facts["exit_code"] == 0, facts["said"])
         seen.expect((facts["slices"] or 1) > 1, f"slices: {facts['slices']}")
-    else:
+    else:  # no slices there: nothing is tried that cannot help
         facts = run_of(place, seen, "large", environment)
+        seen.expect(facts["attempts"] == 1, f"attempts: {facts['attempts']}")
     seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")
     return seen
 
