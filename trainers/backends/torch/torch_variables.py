@@ -44,7 +44,8 @@ def modules_of(model: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{getattr(layer, 'name', '')}.{name}", module
 
 
-def _buffers(model: Any) -> Iterator[tuple[str, Any]]:
+def buffers_of(model: Any) -> Iterator[tuple[str, Any]]:
+    """What modules of PyTorch's keep beside parameters, each after a readable name."""
     for path, module in modules_of(model):
         for name, buffer in module._buffers.items():
             if buffer is not None:
@@ -67,7 +68,7 @@ def _new(model: Any, found: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """The buffers, and parameters that Keras does not know of, that are none of ``found``."""
     known = {_identity(one) for _, one in found}
     fresh = []
-    for name, one in itertools.chain(_buffers(model), _parameters(model)):
+    for name, one in itertools.chain(buffers_of(model), _parameters(model)):
         if id(one) not in known:
             known.add(id(one))
             fresh.append((name, one))
