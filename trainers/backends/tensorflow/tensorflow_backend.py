@@ -1,5 +1,6 @@
 """Keras on TensorFlow: which module answers for which part."""
 
+import functools
 from typing import Any
 
 from trainers.backends import base, trial_support
@@ -38,7 +39,7 @@ class TensorFlowBackend:
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe
 
-    @property
+    @functools.cached_property
     def slices(self) -> slice_support.SliceSupport:
         """Imported where a batch is sliced: nothing else is held up, or fails, by it."""
         module: Any = isolation.load(SLICES)

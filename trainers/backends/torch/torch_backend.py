@@ -1,5 +1,6 @@
 """Keras on PyTorch: which module answers for which part."""
 
+import functools
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ class TorchBackend:
         """Nobody asks where no loop is followed."""
         raise NotImplementedError
 
-    @property
+    @functools.cached_property
     def slices(self) -> SliceSupport:
         """Imported where a batch is sliced: nothing else is held up, or fails, by it."""
         module: Any = isolation.load(SLICES)
