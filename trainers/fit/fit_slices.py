@@ -108,7 +108,7 @@ def _prepare(
     if not backend.traces.TRACES:
         # What is still to be built ``fit`` builds by a batch of its data, which draws from
         # generators. Afterwards there would be nothing left, and other shuffles.
-        keras_compat.build_by(model, iterator)
+        keras_compat.build_for_any_size(model, iterator)
         iterator.reset()
     # A model that is built by its first step has no weights yet to examine.
     try:
