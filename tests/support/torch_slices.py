@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from keras import layers
 
+from supervisor.wire.page import MemorySource
 from tests.support.sliced_models import (
     LABELS,
     SERIES,
@@ -24,6 +25,8 @@ from tests.support.sliced_models import (
     prepare,
     trained,
 )
+from trainers.backends.memory.allocator_figures import Figures
+from trainers.backends.torch import torch_slices
 from trainers.microbatch.prepare import MicrobatchRefusedError
 
 PAIR = {"a": X, "b": X[::-1].copy()}
@@ -379,6 +382,74 @@ def halved() -> dict[str, Any]:
     return {name: events[0][1][name] for name in ("size", "slices", "source")}
 
 
+class MadeUpGpu:
+    """The allocator of a GPU, which a step fills by the samples of a slice."""
+
+    BETWEEN, SAMPLE, LIMIT = 100_000, 1_000, 145_000
+
+    def __init__(self) -> None:
+        self.peak = 0
+
+    def called(self, samples: int) -> None:
+        """So many samples go through the model."""
+        self.peak = max(self.peak, samples * self.SAMPLE)
+
+    def begin(self) -> bool:
+        """Let the peak start again."""
+        self.peak = 0
+        return True
+
+    def counts(self) -> tuple[int, int]:
+        """In use, and the peak."""
+        return self.BETWEEN, self.BETWEEN + self.peak
+
+    def read(self) -> Figures:
+        """All figures."""
+        return Figures(
+            source=MemorySource.COUNTS,
+            limit=self.LIMIT,
+            in_use=self.BETWEEN,
+            peak=self.BETWEEN + self.peak,
+        )
+
+
+class Filling(layers.Layer):
+    """Tells of the samples that it is given."""
+
+    def __init__(self, gpu: MadeUpGpu) -> None:
+        super().__init__()
+        self.gpu = gpu
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs."""
+        self.gpu.called(len(inputs))
+        return inputs
+
+
+def measured() -> dict[str, Any]:
+    """On a GPU the first steps measure which slice fits."""
+    gpu = MadeUpGpu()
+    support: Any = torch_slices
+    kept, support.reader_of_gpu = support.reader_of_gpu, lambda: gpu
+    try:
+        inputs = keras.Input((12,))
+        model = compiled(keras.Model(inputs, layers.Dense(1)(Filling(gpu)(inputs))))
+        asked = {"slice_size": None, "calibrate": True, "slice_ceiling": 50}
+        prepared, events = prepare(model, X, Y, **asked)
+        model.fit(X, Y, batch_size=50, epochs=4, verbose=0)
+        prepared.restore()
+    finally:
+        support.reader_of_gpu = kept
+    sizes = [fields for kind, fields in events if kind == "microbatch"]
+    peaks = [fields for kind, fields in events if kind == "peak"]
+    return {
+        "tried": [one["size"] for one in sizes],
+        "source": sizes[-1]["source"],
+        "limit": peaks[-1]["limit_bytes"],
+        "peak": max(one["peak_bytes"] for one in peaks),
+    }
+
+
 OTHERS: dict[str, Callable[[], Any]] = {
     "half": half,
     "overflowing": overflowing,
@@ -388,6 +459,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "hopeless": hopeless,
     "compiled": compiled_steps,
     "halved": halved,
+    "measured": measured,
     "tensorflow": lambda: [
         name for name in sys.modules if name.startswith("trainers.backends.tensorflow")
     ],

@@ -181,7 +181,8 @@ def drawn_as_whole(
     return None
 
 
-def _reader() -> torch_memory.TorchReader | None:
+def reader_of_gpu() -> torch_memory.TorchReader | None:
+    """The allocator of the GPU that Keras computes on; None: it does so on a CPU."""
     device = torch_fit.device()
     if device.type != "cuda":
         return None
@@ -190,14 +191,14 @@ def _reader() -> torch_memory.TorchReader | None:
 
 def limit_bytes() -> int | None:
     """What the process may take of the GPU, or what is left there, whichever is less."""
-    reader = _reader()
+    reader = reader_of_gpu()
     found = None if reader is None else reader.read()
     return None if found is None else found.limit
 
 
 def peak() -> PeakReading | None:
     """Of the GPU that Keras computes on."""
-    reader = _reader()
+    reader = reader_of_gpu()
     counts = None if reader is None else reader.counts()
     return (
         None
@@ -208,7 +209,7 @@ def peak() -> PeakReading | None:
 
 def reset_peak() -> None:
     """Where there is one."""
-    reader = _reader()
+    reader = reader_of_gpu()
     if reader is not None:
         reader.begin()
 

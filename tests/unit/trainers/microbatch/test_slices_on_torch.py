@@ -144,6 +144,15 @@ def test_without_figures_the_slice_is_halved(found: dict[str, Any]) -> None:
     assert found["halved"] == {"size": 13, "slices": 4, "source": "halved"}
 
 
+def test_on_a_gpu_the_first_steps_measure(found: dict[str, Any]) -> None:
+    """From small slices to the largest that fits: 50 samples of 1 kB beside 100 kB in
+    145 kB are two slices."""
+    case = found["measured"]
+    assert case["tried"] == sorted(case["tried"])
+    assert (case["tried"][-1], case["source"]) == (25, "measured")
+    assert case["peak"] <= case["limit"] == 145_000
+
+
 def test_nothing_of_tensorflows_slices_is_needed(found: dict[str, Any]) -> None:
     """It need not be installed."""
     assert not [name for name in found["tensorflow"] if ".slices" in name]
