@@ -284,6 +284,22 @@ def deviating() -> dict[str, Any]:
     return {}
 
 
+class Followed(torch.nn.Module):
+    """Puts another tensor into the place of its buffer."""
+
+    mean: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(12))
+
+    def forward(self, rows: Any) -> Any:
+        """The rows."""
+        if self.training and rows.device.type != "meta":
+            self.mean = 0.9 * self.mean + 0.1 * rows.detach().mean(0)
+        return rows
+
+
 def of_modules() -> Any:
     """Modules of PyTorch's: statistics in buffers, draws from PyTorch's generator."""
     wrap = keras.layers.TorchModuleWrapper
@@ -291,6 +307,7 @@ def of_modules() -> Any:
         keras.Input((12,)),
         wrap(torch.nn.BatchNorm1d(12), output_shape=(None, 12)),
         wrap(torch.nn.Dropout(0.5), output_shape=(None, 12)),
+        wrap(Followed(), output_shape=(None, 12)),
         layers.Dense(1),
     ]
     return compiled(keras.Sequential(body), coupled)
@@ -300,10 +317,15 @@ def modules() -> dict[str, Any]:
     """What the check leaves behind of them, and how often a step counts a batch."""
     keras.utils.set_random_seed(1)
     model = of_modules()
-    norm = model.layers[0].module
-    before = [norm.running_mean.tolist(), torch.get_rng_state().tolist()]
+    norm, _, followed = (layer.module for layer in model.layers[:3])
+
+    def state() -> list[Any]:
+        kept = (norm.running_mean, followed.mean, torch.get_rng_state())
+        return [one.tolist() for one in kept]
+
+    before = state()
     prepared, events = prepare(model, X, Y, allow_inexact=True)
-    after = [norm.running_mean.tolist(), torch.get_rng_state().tolist()]
+    after = state()
     model.fit(X, Y, batch_size=50, epochs=1, verbose=0)
     prepared.restore()
     record = events[-1][1]

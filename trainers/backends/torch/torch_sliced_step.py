@@ -315,15 +315,12 @@ def _joined(pieces: Sequence[Any]) -> Any:
 def _seen_again(model: Any) -> Iterator[None]:
     """What is computed after it sees what is computed within: the same random masks."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    kept = [(tensor, tensor.clone()) for tensor in _changing(model)]
+    states = [(one.value, one.value.clone()) for one in batch_ops.changing(model)]
+    modules = (module for _, module in torch_variables.modules_of(model))
+    buffers = torch_variables.KeptBuffers(modules)
     with torch.random.fork_rng(devices):
         yield
     with torch.no_grad():
-        for tensor, before in kept:
+        for tensor, before in states:
             tensor.copy_(before)
-
-
-def _changing(model: Any) -> list[Any]:
-    """Tensors that a forward pass may change: statistics, seeds, buffers."""
-    own = [one.value for one in batch_ops.changing(model)]
-    return [*own, *(buffer for _, buffer in torch_variables.buffers_of(model))]
+    buffers.put_back()

@@ -89,7 +89,7 @@ def kept(model: Any) -> Iterator[None]:
     modes = [
         (module, module.training) for _, module in torch_variables.modules_of(model)
     ]
-    buffers = [(one, one.clone()) for _, one in torch_variables.buffers_of(model)]
+    buffers = torch_variables.KeptBuffers(module for module, _ in modes)
     before = torch_random.state()
     model.train()
     try:
@@ -98,9 +98,7 @@ def kept(model: Any) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-        with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
+        buffers.put_back()
         torch_random.put_back(before)
 
 
@@ -110,16 +108,10 @@ def stirred_beside(model: Any) -> Iterator[list[tuple[Any, bool]]]:
     PyTorch's do; these keep their statistics in buffers."""
     found: list[tuple[Any, bool]] = []
     every = keras_losses.all_layers(model)
-    buffers = [
-        (layer, [(one, one.clone()) for one in layer.buffers()]) for layer in every
-    ]
+    buffers = [(one, torch_variables.KeptBuffers(one.modules())) for one in every]
     with _draws_noted(every) as drawing:
         yield found
-    changed = [
-        layer
-        for layer, kept in buffers
-        if not all(torch.equal(one, before) for one, before in kept)
-    ]
+    changed = [layer for layer, kept in buffers if kept.changed]
     found += [(layer, True) for layer in _innermost(drawing)]
     found += [(layer, False) for layer in _innermost(changed)]
 

@@ -180,6 +180,8 @@ def test_out_of_memory_on_torch_goes_on_in_slices(
     ]
     status = trainwarden.status("sliced")
     assert status is not None
+    confirmed = status["overrides"], status["asked"], status["unmet"]
+    assert confirmed == ({"slices": 4}, {}, {})
     assert status["microbatch"] == {"slices": 4, "size": 25}
     expected = losses(whole.stdout + whole.stderr)
     assert losses(done.stdout + done.stderr) == pytest.approx(expected, rel=1e-5)
