@@ -284,7 +284,7 @@ def deviating() -> dict[str, Any]:
     return {}
 
 
-class Followed(torch.nn.Module):
+class ReplacedBuffer(torch.nn.Module):
     """Puts another tensor into the place of its buffer."""
 
     mean: Any
@@ -307,7 +307,7 @@ def of_modules() -> Any:
         keras.Input((12,)),
         wrap(torch.nn.BatchNorm1d(12), output_shape=(None, 12)),
         wrap(torch.nn.Dropout(0.5), output_shape=(None, 12)),
-        wrap(Followed(), output_shape=(None, 12)),
+        wrap(ReplacedBuffer(), output_shape=(None, 12)),
         layers.Dense(1),
     ]
     return compiled(keras.Sequential(body), coupled)

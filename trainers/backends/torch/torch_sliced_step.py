@@ -10,6 +10,7 @@ Nothing is compiled here: a loop inside ``torch.compile`` would be unrolled.
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import keras
 import torch
 
+from supervisor.wire.slices import count
 from trainers.backends import keras_losses, slicing
 from trainers.backends.slices import batch_ops
 from trainers.backends.slices.slice_loss import (
@@ -279,11 +281,13 @@ class TorchReducedStep:
 
 
 def _cuts(total: int, size: int) -> list[_Cut]:
-    size = min(max(size, 1), total)
+    """As many as slices of ``size`` are, but shared out evenly: modules of PyTorch's may
+    refuse what would be left for the last, a single sample (``BatchNorm1d`` does)."""
+    slices = count(batch=total, size=max(size, 1))
+    edges = [total * index // slices for index in range(slices + 1)]
     return [
         _Cut(start, stop, (stop - start) / total)
-        for start in range(0, total, size)
-        for stop in [min(start + size, total)]
+        for start, stop in itertools.pairwise(edges)
     ]
 
 

@@ -130,7 +130,7 @@ def test_a_train_step_of_its_own_on_torch(found: dict[str, Any]) -> None:
     kinds, slices, sentence = case["left"]
     assert (kinds, slices) == (["notice"], 1)
     assert "has a train_step of its own" in sentence
-    assert (case["mode"], case["steps"]) == ("reduce", [13, 13, 13, 11])
+    assert (case["mode"], case["steps"]) == ("reduce", [12, 13, 12, 13])
     assert case["rate"] == 0.5
     assert "take a smaller batch" in found["hopeless"]
 
