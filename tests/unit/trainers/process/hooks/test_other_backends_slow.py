@@ -300,10 +300,15 @@ def test_a_script_without_tensorflow(tmp_path: Path, where: KerasChoice) -> None
     assert alone.out.endswith("without\n")
 
 
-def test_slices_are_not_promised(attempts: Attempts, where: KerasChoice) -> None:
+@on_jax
+def test_slices_are_not_promised_on_jax(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After steps were done the batch stays whole, and that is said; before, the run ends
     with what a person can do."""
-    script = attempts.script(where.script(SEEDED))
+    monkeypatch.setenv("PYTHONPATH", JAX.packages)
+    attempts = Attempts(tmp_path, {"snapshot_every_steps": 2})
+    script = attempts.script(JAX.script(SEEDED))
     options: dict[str, Any] = {"slice_size": 4, "slice_ceiling": 8}
     refused = killed(attempts, script, at="", **options)
     assert refused.code == EXIT_REFUSED, refused.err

@@ -1,0 +1,1 @@
+"""A batch trained in slices: what that changes, whatever the framework."""
