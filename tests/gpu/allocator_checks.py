@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from tests.gpu.chosen_gpu import GIB
 from tests.gpu.gpu_check import MOST_SAID, NOTHING, CheckFacts, CheckPlace, GpuCheck
 
 BLOCKS = 20 * 16 * 2**20
@@ -76,6 +77,7 @@ CHECKS = (
         run=bfc,
         needs="tensorflow",
         alone=False,
+        room_bytes=3 * GIB,
     ),
     GpuCheck(
         name="cuda_malloc_async",
@@ -83,6 +85,7 @@ CHECKS = (
         run=asynchronous,
         needs="tensorflow",
         alone=False,
+        room_bytes=3 * GIB,
     ),
     GpuCheck(
         name="again",
@@ -90,17 +93,20 @@ CHECKS = (
         run=again,
         needs="tensorflow",
         alone=False,
+        room_bytes=5 * GIB,
     ),
     GpuCheck(
         name="figures_jax",
         what="jax: what its allocator counts",
         run=partial(figures, backend="jax"),
         needs="jax",
+        room_bytes=3 * GIB,
     ),
     GpuCheck(
         name="figures_torch",
         what="torch: what its allocator counts",
         run=partial(figures, backend="torch"),
         needs="torch",
+        room_bytes=3 * GIB,
     ),
 )
