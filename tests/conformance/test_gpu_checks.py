@@ -1,6 +1,8 @@
 """``make gpu`` on strangers' machines: which GPU it takes, what it leaves alone, how large
 its sizes are, and what its report does not tell."""
 
+import importlib.util
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.gpu.gpu_readings import GpuProcess
-from tests.gpu import anonymous_report, frameworks
+from tests.gpu import frameworks
 from tests.gpu.anonymous_report import anonymous
 from tests.gpu.chosen_gpu import GIB, ChosenGpu, chosen, narrowed
 from tests.gpu.driver_checks import ASKED, known_to
@@ -154,7 +156,7 @@ def test_a_framework_that_sees_no_gpu(
 ) -> None:
     """Its checks are skipped with what to install: it may be a build for the CPU."""
     monkeypatch.setitem(frameworks.ASKED, "torch", script)
-    monkeypatch.setattr(frameworks.importlib.util, "find_spec", lambda _name: True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: True)
     frameworks.lacking.cache_clear()
     found = frameworks.lacking("torch")
     frameworks.lacking.cache_clear()
@@ -176,9 +178,7 @@ def test_the_report_names_no_board_machine_or_person(
     """Nor does it lose the names of its own fields."""
     monkeypatch.setenv("HOME", "/home/gpu")
     monkeypatch.setenv("LOGNAME", "gpu")
-    monkeypatch.setattr(
-        anonymous_report.socket, "gethostname", lambda: "box7.example.org"
-    )
+    monkeypatch.setattr(socket, "gethostname", lambda: "box7.example.org")
     tail = "0123abcd-01ab-23cd-45ef-0123456789ab"
     report = {
         "gpu": f"GPU-{tail}, MIG-{tail}, MIG-GPU-{tail}/1/0",
