@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from supervisor.core.gpu.gpu_readings import GpuProcess
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
 from tests.gpu import frameworks
 from tests.gpu.anonymous_report import anonymous
-from tests.gpu.chosen_gpu import GIB, ChosenGpu, chosen, narrowed
+from tests.gpu.chosen_gpu import GIB, ChosenGpu, as_it_is, chosen, narrowed
 from tests.gpu.driver_checks import ASKED, known_to
 from tests.gpu.gpu import TABLE, fresh
 from tests.gpu.gpu_check import CheckFacts, CheckPlace, SkippedError, judged
@@ -79,6 +79,21 @@ def test_the_gpu_that_is_used(named: str | None, expected: Listed | str) -> None
 def test_checks_side_by_side_have_room(free: float, asked: int, jobs: int) -> None:
     """16 GiB each, and at least one at a time."""
     assert gpu(free=free).jobs(asked) == jobs
+
+
+def test_what_is_seen_of_the_gpu() -> None:
+    """Who is on it, what nobody is said to hold, and whether MPS is there."""
+    memory = GpuMemory(total=80 * GIB, used=9 * GIB, free=70 * GIB, reserved=GIB)
+    seen = Gpu(uuid="GPU-x", memory=memory, processes=(OTHER,))
+    found = as_it_is(seen, mps=False)
+    assert (found.free_bytes, found.unnamed_bytes) == (70 * GIB, 8 * GIB)
+    assert (found.others, found.mps, found.parted) == ((OTHER,), False, False)
+    server = GpuProcess(pid=8, bytes=0, name="nvidia-cuda-mps")
+    assert as_it_is(
+        Gpu(uuid="GPU-x", memory=memory, processes=(server,)), mps=False
+    ).mps
+    with pytest.raises(RuntimeError, match="how much memory"):
+        as_it_is(Gpu(uuid="GPU-x"), mps=False)
 
 
 def test_sizes_are_those_of_the_gpu() -> None:
@@ -163,6 +178,9 @@ def test_a_framework_that_sees_no_gpu(
     assert said in found
     assert bool(found) is bool(said)
     assert "tensorflow-gpu" in frameworks.INSTALL["tensorflow"]
+    assert frameworks.INSTALL.keys() == {
+        name for check in TABLE for name in check.needs
+    }
 
 
 def test_fields_that_nvidia_smi_does_not_know() -> None:

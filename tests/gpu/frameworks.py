@@ -11,11 +11,13 @@ ASKED = {
     "jax": "import jax; n = sum(one.platform == 'gpu' for one in jax.devices())",
     "torch": "import torch; n = torch.cuda.device_count() if torch.cuda.is_available() else 0",
 }
-"""Sets ``n`` to the number of GPUs, by the name that it is imported by."""
+"""Sets ``n`` to the number of GPUs, by the name that it is imported by. Of others it is
+enough that they are there."""
 INSTALL = {
     "tensorflow": "pip install '.[tensorflow-gpu]'",
     "jax": "pip install 'jax[cuda12]'",
     "torch": "pip install torch, of a build with CUDA",
+    "keras": "pip install keras",
 }
 WITHOUT_TAKING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """JAX reserves three quarters of a GPU as it looks for one."""
@@ -28,6 +30,8 @@ def lacking(framework: str) -> str:
     once, in a child."""
     if importlib.util.find_spec(framework) is None:
         return f"{framework} is not installed ({INSTALL[framework]})"
+    if framework not in ASKED:
+        return ""
     asked = f"{ASKED[framework]}; print(); print('gpus', int(n))"
     try:
         done = subprocess.run(

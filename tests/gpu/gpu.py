@@ -61,7 +61,7 @@ def driver() -> tuple[dict[str, Any], str]:
 def lacks(check: GpuCheck, gpu: ChosenGpu, *, anyway: bool) -> str:
     """Why ``check`` cannot be done here; empty: it can."""
     because = check.lacks(gpu, anyway=anyway)
-    return because or (lacking(check.needs) if check.needs else "")
+    return because or next(filter(None, map(lacking, check.needs)), "")
 
 
 def fresh(directory: Path) -> Path:

@@ -199,8 +199,8 @@ class GpuCheck:
     what: str
     """It shows, in half a sentence."""
     run: Callable[[CheckPlace], CheckFacts]
-    needs: str = ""
-    """A framework, by the name that it is imported by."""
+    needs: tuple[str, ...] = ()
+    """Frameworks, by the names that they are imported by."""
     alone: bool = True
     """It looks at, or takes, all memory of the GPU: nothing else may run beside it."""
     takes: bool = True
