@@ -159,7 +159,7 @@ oldest: $(VENV)/.installed ## the self-test with the oldest pair of versions (2 
 	$(BIN)/python -m tests.matrix.matrix --oldest
 
 gpu: $(VENV)/.installed ## a real GPU: what it tells, and whether it is read rightly (10 min)
-	$(BIN)/python -m tests.gpu.gpu $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.gpu.gpu $(if $(ONLY),--only $(ONLY)) $(if $(ANYWAY),--anyway)
 
 systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root)
 	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from tests.gpu.chosen_gpu import GIB
 from tests.gpu.gpu_check import MOST_SAID, NOTHING, CheckFacts, CheckPlace, GpuCheck
 
 BLOCKS = 20 * 16 * 2**20
@@ -74,33 +75,38 @@ CHECKS = (
         name="bfc",
         what="tensorflow: the allocator's map on the GPU, holes and all",
         run=bfc,
-        needs="tensorflow",
+        needs=("tensorflow", "keras"),
         alone=False,
+        room_bytes=3 * GIB,
     ),
     GpuCheck(
         name="cuda_malloc_async",
         what="tensorflow: CUDA's own pool is counted",
         run=asynchronous,
-        needs="tensorflow",
+        needs=("tensorflow", "keras"),
         alone=False,
+        room_bytes=3 * GIB,
     ),
     GpuCheck(
         name="again",
         what="tensorflow: whether a process outlives an out-of-memory",
         run=again,
-        needs="tensorflow",
+        needs=("tensorflow", "keras"),
         alone=False,
+        room_bytes=5 * GIB,
     ),
     GpuCheck(
         name="figures_jax",
         what="jax: what its allocator counts",
         run=partial(figures, backend="jax"),
-        needs="jax",
+        needs=("jax",),
+        room_bytes=3 * GIB,
     ),
     GpuCheck(
         name="figures_torch",
         what="torch: what its allocator counts",
         run=partial(figures, backend="torch"),
-        needs="torch",
+        needs=("torch",),
+        room_bytes=3 * GIB,
     ),
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import select
 import subprocess
 import sys
@@ -25,9 +26,11 @@ class ProbeLine:
     sample: GpuSample
 
     @property
-    def first(self) -> Gpu:
-        """The first GPU."""
-        return self.sample.gpus[0]
+    def gpu(self) -> Gpu:
+        """The GPU of the checks, which all children are told; else the first."""
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = self.sample.gpus
+        return next((one for one in gpus if one.uuid == named), gpus[0])
 
 
 class DriverProbe:

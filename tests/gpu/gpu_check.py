@@ -13,15 +13,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests.gpu.chosen_gpu import GIB, ChosenGpu
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).with_name("scripts")
 COMMAND = (sys.executable, "-c", "from supervisor.cli.entry import main; main()")
-GIB = 2**30
 NOTHING: Mapping[str, str] = MappingProxyType({})
 MOST_SECONDS = 300.0
 """A process of a check takes no longer."""
 MOST_SAID = 4000
 """Characters of a command's output that a report keeps, where something is wrong."""
+
+
+class SkippedError(Exception):
+    """A check cannot be done here, which is no fault of anything; the message says why."""
 
 
 @dataclass(slots=True)
@@ -30,6 +35,8 @@ class CheckFacts:
 
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     problems: list[str] = field(default_factory=list[str])
+    left_out: list[str] = field(default_factory=list[str])
+    """Parts that could not be done here, and why, in a sentence each."""
 
     def expect(self, holds: object, sentence: str) -> None:
         """``sentence`` is a problem unless it ``holds``."""
@@ -40,9 +47,10 @@ class CheckFacts:
 class CheckPlace:
     """A directory of one check, in which scripts and commands run."""
 
-    def __init__(self, directory: Path) -> None:
-        """``directory`` is made."""
+    def __init__(self, directory: Path, gpu: ChosenGpu) -> None:
+        """``directory`` is made; ``gpu`` is as it was before the first check."""
         self.directory = directory
+        self.gpu = gpu
         self.state = directory / "state"
         directory.mkdir(parents=True)
 
@@ -130,7 +138,8 @@ class CheckPlace:
 
     @contextlib.contextmanager
     def holding(self, nbytes: int) -> Generator[int]:
-        """Another process holds so much of the first GPU; its process id."""
+        """Another process holds so much of the GPU; its process id. Raises SkippedError
+        where so much cannot be had."""
         told = [sys.executable, str(self.script("hold")), str(nbytes)]
         process = subprocess.Popen(
             told,
@@ -144,7 +153,7 @@ class CheckPlace:
             said = process.stdout.readline().strip()
             if said != "holds":
                 message = f"{nbytes} bytes could not be held: {said}"
-                raise RuntimeError(message)
+                raise SkippedError(message)
             yield process.pid
         finally:
             process.kill()
@@ -190,10 +199,37 @@ class GpuCheck:
     what: str
     """It shows, in half a sentence."""
     run: Callable[[CheckPlace], CheckFacts]
-    needs: str = ""
-    """A framework, by the name that it is imported by."""
+    needs: tuple[str, ...] = ()
+    """Frameworks, by the names that they are imported by."""
     alone: bool = True
     """It looks at, or takes, all memory of the GPU: nothing else may run beside it."""
+    takes: bool = True
+    """It takes memory that others on the GPU may need, where it is to be alone."""
+    room_bytes: int = 0
+    """What must be free; 0: it needs none, nor a GPU that is whole."""
+    faults: bool = False
+    """A kernel of it faults: under MPS that may end programs of others."""
+
+    def lacks(self, gpu: ChosenGpu, *, anyway: bool) -> str:
+        """Why it cannot be done on ``gpu``, or would harm others; empty: it can.
+        ``anyway``: never mind others."""
+        if self.room_bytes and gpu.parted:
+            return "the GPU is parted (MIG): what is free of its parts is not told"
+        if gpu.free_bytes < self.room_bytes:
+            needs, free = self.room_bytes / GIB, gpu.free_bytes / GIB
+            return f"it needs {needs:.0f} GiB of the GPU, and {free:.1f} GiB are free"
+        if anyway:
+            return ""
+        if self.alone and self.takes and gpu.crowd:
+            return (
+                f"it takes memory that others may need, and {gpu.crowd} (--anyway: yet)"
+            )
+        if self.faults and gpu.mps:
+            return (
+                "a kernel of it faults, and MPS runs here: that may end programs of others "
+                "(--anyway: yet)"
+            )
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +249,17 @@ class CheckResult:
         return "FAILS" if self.seen.problems else "holds"
 
 
-def judged(check: GpuCheck, place: Path, lacks: str) -> CheckResult:
+def judged(check: GpuCheck, place: Path, gpu: ChosenGpu, lacks: str) -> CheckResult:
     """Run ``check`` in ``place``; ``lacks``: why it cannot be, empty if it can."""
     if lacks:
         return CheckResult(check=check, seen=CheckFacts(), seconds=0.0, skipped=lacks)
     began = time.monotonic()
     try:
-        seen = check.run(CheckPlace(place))
+        seen = check.run(CheckPlace(place, gpu))
+    except SkippedError as error:
+        return CheckResult(
+            check=check, seen=CheckFacts(), seconds=0.0, skipped=str(error)
+        )
     except Exception as error:  # noqa: BLE001  # whatever it is, it is in the report
         seen = CheckFacts(problems=[f"{type(error).__name__}: {error}"[:MOST_SAID]])
     return CheckResult(check=check, seen=seen, seconds=time.monotonic() - began)

@@ -17,14 +17,14 @@ The rules, each asked in this order; the first that answers decides:
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
-from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
@@ -42,6 +42,8 @@ from supervisor.core.diagnosis.signatures.memory_rows import (
     MEMORY_USAGE,
     NO_ROOM_FOR_KERNEL,
     NO_ROOM_TO_BEGIN,
+    POOL_LIMIT,
+    POOL_LIMIT_MIB,
     RESERVATION_FAILED,
 )
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
@@ -65,6 +67,11 @@ FOR_WANT_OF_MEMORY = frozenset(
 _USAGE = re.compile(
     r"Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total"
 )
+_POOL_LIMIT = re.compile(POOL_LIMIT_MIB)
+_RESERVED = re.compile(r"ailed to allocate \S+ \((?P<bytes>\d+)(?: bytes|B)\)")
+OWN_PART = 0.5
+"""A pool that got so much of what it asked for, less each time, may be what filled the
+device."""
 FULL_PART = 0.01
 """With less of a device free no library finds room for its handles and kernels, which
 take some hundred MiB."""
@@ -234,15 +241,40 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     reasons = _quotes(best, claims) + exit_reasons(evidence)
     reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
-    return replace(made, advice=DEVICE_FULL) if no_room_to_begin(made) else made
+    full = no_room_to_begin(made, evidence)
+    return replace(made, advice=DEVICE_FULL) if full else made
 
 
-def no_room_to_begin(diagnosis: Diagnosis) -> bool:
+def no_room_to_begin(diagnosis: Diagnosis, evidence: Evidence) -> bool:
     """Whether the device was full before the process had anything there: of others'. A
     kernel also finds no room where the process itself had reserved the device."""
+    if evidence.steps_done or (evidence.log_only and evidence.log.progress):
+        return False
     said = {reason.signature for reason in diagnosis.because}
-    unreserved = bool(said & RESERVATION_FAILED)
-    return NO_ROOM_TO_BEGIN in said or (NO_ROOM_FOR_KERNEL in said and unreserved)
+    kernel = NO_ROOM_FOR_KERNEL in said
+    return NO_ROOM_TO_BEGIN in said or (kernel and _nothing_reserved(evidence.log))
+
+
+def _nothing_reserved(log: LogFindings) -> bool:
+    """Whether its pool was refused its first reservation, and most of that as well.
+
+    Without memory growth the first one is all that the pool may take. A pool that grows
+    is refused later ones, beside what it has; of it nothing is known.
+    """
+    limits = [_number(_POOL_LIMIT, hit.text) for hit in _of(log, {POOL_LIMIT})]
+    tried = [_number(_RESERVED, hit.text) for hit in _of(log, RESERVATION_FAILED)]
+    refused = [size for size in tried if size]
+    whole = bool(refused) and refused[0] >> 20 in limits
+    return whole and min(refused) < OWN_PART * refused[0]
+
+
+def _of(log: LogFindings, signatures: Collection[str]) -> Iterator[Hit]:
+    return (hit for hit in log.hits if hit.signature in signatures)
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return None if found is None else int(found[1])
 
 
 def _worthy(evidence: Evidence, *, outlived: bool) -> list[ScoredSignal]:

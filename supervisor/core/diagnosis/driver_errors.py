@@ -2,13 +2,14 @@
 
 Xids that name one of its processes, or that are of a GPU that it used; GPUs of it that
 are lost; and OOM kills that name one of its processes. What befell others is left out:
-their crash is not ours. So is an Xid of a shared GPU that names somebody else's process,
-where pids can be compared, unless its number is one that befalls the GPU itself, and with
-it everybody on it.
+their crash is not ours. So is an Xid of a shared GPU that names a process which is known
+to be somebody else's, unless its number is one that befalls the GPU itself, and with it
+everybody on it. A process that nobody knows may have been a child of ours, which lived and
+died between two looks; and the server of MPS is named for any of its clients.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings, scan
@@ -18,6 +19,10 @@ from supervisor.core.gpu.xids import as_kernel_line
 
 _PID = re.compile(r"\bpid=(?P<pid>\d+)|Killed process (?P<killed>\d+)")
 _HARDWARE = re.compile(HARDWARE_XIDS)
+MPS = "nvidia-cuda-mps"
+"""How the programs of CUDA's Multi-Process Service are called. A fault of one of its
+clients may end all of them."""
+_OF_MPS = re.compile(rf"\bname='?{MPS}")
 SAME_FAULT_SECONDS = 10.0
 """What the driver says within this time is about one fault, and begins with its root."""
 
@@ -37,19 +42,19 @@ def faults_of(
     gpus: Iterable[Gpu],
     used: Collection[str],
     pids: Collection[int],
-    comparable: bool,
+    others: Mapping[str, Collection[int]],
 ) -> DriverErrors:
     """Of all that was heard since the attempt began, what concerns it.
 
     ``lines`` of the kernel log, without Xids; ``used``: the UUIDs of its GPUs; ``pids``:
-    its processes; ``comparable``: they are those that the kernel log and the driver mean,
-    which in a container they are not.
+    its processes; ``others``: those that are known to be somebody else's, by GPU. In a
+    container, whose pids are not those that the kernel log and the driver mean, none is.
     """
     found = [
         xid
         for xid in xids
         if _names(xid.text, pids)
-        or (xid.gpu in used and not (comparable and _of_others(xid, pids)))
+        or (xid.gpu in used and not _of_others(xid, others.get(xid.gpu or "", ())))
     ]
     ours = _ordered(found, pids=pids)
     lost = [gpu for gpu in gpus if gpu.lost and gpu.uuid in used]
@@ -64,11 +69,10 @@ def faults_of(
     return DriverErrors(scan(text.encode(errors="replace")), tuple(named))
 
 
-def _of_others(xid: Xid, pids: Collection[int]) -> bool:
-    """Whether it is the doing of a program that is none of ``pids``. Not known where none
-    of those is."""
-    named = _PID.search(xid.text) is not None and not _names(xid.text, pids)
-    return bool(pids) and named and not is_hardware(xid)
+def _of_others(xid: Xid, others: Collection[int]) -> bool:
+    """Whether it is the doing of one of ``others`` alone."""
+    alone = _OF_MPS.search(xid.text) is None and not is_hardware(xid)
+    return alone and _names(xid.text, others)
 
 
 def _ordered(xids: Sequence[Xid], *, pids: Collection[int]) -> list[Xid]:

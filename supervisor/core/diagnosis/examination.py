@@ -18,13 +18,11 @@ from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
 from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.figures import OomVerdict
-from supervisor.core.memory.oom_analysis import autopsy_of
+from supervisor.core.memory.oom_analysis import CONTEXT_BYTES, autopsy_of
 from supervisor.core.memory.oom_report import processes_named
 from supervisor.core.text.units import format_size
 from supervisor.wire.reasons import RefusalReason
 
-CONTEXT_BYTES = 2**30
-"""A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""
 JAX = ("jax.", "jaxlib.")
 """Its exceptions (jax.errors.JaxRuntimeError; before 0.5 jaxlib…XlaRuntimeError)."""
 RELATIVE_IMPORT = "attempted relative import with no known parent package"
@@ -76,7 +74,7 @@ def examined(
         advice = MISSING_MODULE
     if crash is not None and RELATIVE_IMPORT in crash.message:
         advice = RUN_AS_A_MODULE
-    whole = autopsy is None or no_room_to_begin(diagnosis)
+    whole = autopsy is None or no_room_to_begin(diagnosis, evidence)
     told = _others_told(diagnosis, others) if whole else ()
     because = (*diagnosis.because, *told)
     return replace(diagnosis, because=because, autopsy=autopsy, advice=advice)

@@ -72,6 +72,7 @@ _TORCH_PARTS = {
     "reserved": re.compile(_SIZE + r" reserved in total by PyTorch"),
 }
 _PROCESS = re.compile(r"\bProcess (\d+) has " + _SIZE + r" memory in use")
+_THIS_PROCESS = re.compile(r"\bthis process has " + _SIZE + r" memory in use")
 _ITEM_BYTES = {
     "float": 4, "float32": 4, "half": 2, "float16": 2, "bfloat16": 2, "double": 8,
     "float64": 8, "int32": 4, "int64": 8, "uint8": 1, "int8": 1, "bool": 1,
@@ -118,7 +119,13 @@ def torch_figures(text: str) -> MemoryFigures | None:
 
 
 def processes_named(text: str) -> tuple[GpuProcess, ...]:
-    """The other processes on the device that PyTorch's sentence names, each once."""
+    """The other processes on the device that PyTorch's sentence names, each once.
+
+    In a pid namespace of its own it does not know itself among those that the driver
+    lists, and is named by the driver's pid of it: then nobody can say who the others are.
+    """
+    if _THIS_PROCESS.search(text) is None:
+        return ()
     found = {
         int(match[1]): size_in_bytes(match[2], match[3])
         for match in _PROCESS.finditer(text)

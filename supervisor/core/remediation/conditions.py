@@ -79,7 +79,7 @@ def foreign_tenant(case: FailureContext) -> bool:
 def device_full(case: FailureContext) -> bool:
     """Others had filled the device before the attempt had anything there: nothing of its
     own can be made smaller."""
-    return no_room_to_begin(case.diagnosis) and not case.evidence.steps_done
+    return no_room_to_begin(case.diagnosis, case.evidence)
 
 
 def crowded_whole(case: FailureContext) -> bool:

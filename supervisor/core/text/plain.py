@@ -6,6 +6,7 @@ line looked in the end.
 """
 
 import re
+import unicodedata
 
 _SEQUENCES = re.compile(
     "\x1b\\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor, modes
@@ -14,18 +15,34 @@ _SEQUENCES = re.compile(
 )
 """By ECMA-48. A string that has no end hides nothing of what follows."""
 _GOES_BACK = re.compile("(\r+|\b+)")
-_OTHERS = {
-    code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-}
+_INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Categories of Unicode: control and format characters, such as those that change the
+direction of what follows, and separators that some programs take for an end of line."""
+_KEPT = "\n\t\u200c\u200d"
+"""The last two join letters, or do not: Persian and Indian scripts are written with them."""
+
+
+class _Shown(dict[int, int | None]):
+    """What becomes of each character, for ``str.translate``; asked once for each."""
+
+    def __missing__(self, code: int) -> int | None:
+        character = chr(code)
+        steers = unicodedata.category(character) in _INVISIBLE
+        self[code] = None if steers and character not in _KEPT else code
+        return self[code]
+
+
+_SHOWN = _Shown()
 
 
 def plain(text: str) -> str:
-    """``text`` without control characters, but for ends of lines and tabs."""
+    """``text`` without characters that steer what shows it, but for ends of lines and
+    tabs."""
     whole = _SEQUENCES.sub("", text) if "\x1b" in text else text
     if "\r" in whole or "\b" in whole:
         lines = whole.replace("\r\n", "\n").split("\n")
         whole = "\n".join(_as_it_looked(line) for line in lines)
-    return whole.translate(_OTHERS)
+    return whole.translate(_SHOWN)
 
 
 def _as_it_looked(line: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from supervisor.core.diagnosis.driver_errors import DriverErrors, faults_of
+from supervisor.core.diagnosis.driver_errors import MPS, DriverErrors, faults_of
 from supervisor.core.diagnosis.driver_wait import DriverWait
 from supervisor.core.gpu.assignment import boards, named
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess, GpuSample
@@ -150,7 +150,7 @@ class FaultsOf(DriverReporter):
             gpus=[gpu for gpu in _known(view) if gpu.uuid not in before],
             used=self._used(view, pids),
             pids=pids,
-            comparable=pids_are_ours(),
+            others=strangers(view, pids),
         )
 
     def _used(self, view: GpuView, pids: Collection[int]) -> frozenset[str]:
@@ -162,6 +162,19 @@ class FaultsOf(DriverReporter):
         if self.gpus is not None or not pids_are_ours():
             return boards(seen.union(named(self.gpus, known)), known)
         return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
+
+
+def strangers(view: GpuView, pids: Collection[int]) -> Mapping[str, Collection[int]]:
+    """Processes that the driver listed on a GPU beside ``pids``, by its UUID. None is
+    known where pids cannot be compared, nor where ours are not; and on a GPU of MPS a
+    fault of others is ours, too."""
+    if not (pids and pids_are_ours()):
+        return {}
+    return {
+        gpu: users.difference(pids)
+        for gpu, users in view.users.items()
+        if not any(name_of(pid).startswith(MPS) for pid in users)
+    }
 
 
 def _known(view: GpuView) -> tuple[Gpu, ...]:

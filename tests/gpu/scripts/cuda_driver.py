@@ -9,7 +9,7 @@ cuda = ctypes.CDLL("libcuda.so.1")
 
 FAULT = b"""
 .version 7.0
-.target sm_70
+.target sm_50
 .address_size 64
 .visible .entry fault()
 {

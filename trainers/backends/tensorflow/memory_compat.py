@@ -61,6 +61,7 @@ def limit_gpus(
 
     def set_logical_device_configuration(device: Any, asked: Any) -> None:
         if device in gpus:
+            asked = list(asked)
             asked = [
                 one._replace(memory_limit=limit)
                 for one, limit in zip(
@@ -76,10 +77,13 @@ def limit_gpus(
 
 
 def shares(limit_mib: int, asked: Sequence[int | None]) -> list[int]:
-    """What logical devices of one GPU get, in MiB, that ask for so much each: together no
-    more than the limit, and none more than it asked for."""
-    share = max(1, limit_mib // max(1, len(asked)))
-    return [share if one is None else min(int(one), share) for one in asked]
+    """What logical devices of one GPU get, in MiB, that ask for so much each: what they
+    asked for where all of it fits, else each its part. Together it is no more than the
+    limit, but that each gets 1; who says no number gets an equal part of what there is."""
+    equal = max(1, limit_mib // max(1, len(asked)))
+    wanted = [equal if one is None else min(int(one), limit_mib) for one in asked]
+    together = max(limit_mib, sum(wanted))
+    return [max(1, one * limit_mib // together) for one in wanted]
 
 
 def value_of(variable: Any) -> Any:

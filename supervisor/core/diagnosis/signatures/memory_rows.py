@@ -20,6 +20,9 @@ NO_ROOM_TO_BEGIN, NO_ROOM_FOR_KERNEL = (
 """Rows of a device on which there is no room for a context, and none for a program."""
 RESERVATION_FAILED = frozenset({"cuda.module_out_of_memory", "cuda.reservation_failed"})
 """Rows of a pool that was refused what it asked the device for."""
+POOL_LIMIT = "tf.device_created"
+"""The row with how much a pool may take, in MiB: ``POOL_LIMIT_MIB``."""
+POOL_LIMIT_MIB = r"Created device \S+/device:GPU:\d+ with (?P<mib>\d+) MB memory"
 MEMORY_USAGE = "cudnn.memory_usage"
 """The row with what the driver says of the whole device."""
 _BFC = "tensorflow: tsl/framework/bfc_allocator.cc"
@@ -40,6 +43,11 @@ ROWS = (
         "tf.system_memory",
         "of free system memory",
         src="tensorflow: tsl/framework/cpu_allocator_impl.cc",
+    ),
+    benign(
+        POOL_LIMIT,
+        rx=POOL_LIMIT_MIB,
+        src="tensorflow: core/common_runtime/gpu/gpu_device.cc",
     ),
     benign(
         "tf.oom_hint",

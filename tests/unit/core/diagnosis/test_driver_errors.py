@@ -13,6 +13,8 @@ from supervisor.core.gpu.gpu_readings import Gpu, Xid
 
 OURS, OTHERS = "GPU-ours", "GPU-others"
 PIDS = {4711, 4712}
+OTHER = 1881
+"""A process that the driver lists on the shared GPU."""
 HEALTHY = (Gpu(uuid=OURS, bus="0000:3b:00"), Gpu(uuid=OTHERS, bus="0000:5e:00"))
 ABORTED = record_of(None, 6)
 
@@ -21,18 +23,17 @@ def found(
     *xids: Xid,
     lines: tuple[str, ...] = (),
     gpus: tuple[Gpu, ...] = HEALTHY,
-    pids: Collection[int] = PIDS,
-    comparable: bool = True,
+    others: Collection[int] = (OTHER,),
 ) -> DriverErrors:
     """The faults of the attempt that has ``PIDS`` and used ``OURS``."""
     return faults_of(
-        xids, lines=lines, gpus=gpus, used={OURS}, pids=pids, comparable=comparable
+        xids, lines=lines, gpus=gpus, used={OURS}, pids=PIDS, others={OURS: others}
     )
 
 
-def fault(code: int, *, pid: int | str, at: float) -> Xid:
+def fault(code: int, *, pid: int | str, at: float, name: str = "python3") -> Xid:
     """An Xid of the shared GPU that names a process."""
-    text = f"NVRM: Xid (PCI:0000:3b:00): {code}, pid={pid}, name=python3, at {at}"
+    text = f"NVRM: Xid (PCI:0000:3b:00): {code}, pid={pid}, name={name}, at {at}"
     return Xid(code=code, at=at, gpu=OURS, bus="0000:3b:00", text=text)
 
 
@@ -71,30 +72,36 @@ def test_the_neighbours_misfortune() -> None:
 
 
 def test_somebody_else_on_the_same_gpu() -> None:
-    """An Xid that a program causes is no evidence about an attempt whose processes are
-    known, and not the one that the driver names (a real case: two jobs on one GPU, both
-    of which faulted, 50 s apart)."""
-    others, own = fault(31, pid=1881, at=118.3), fault(31, pid=4712, at=169.6)
+    """An Xid that a program causes is no evidence about an attempt where the driver names
+    a process that is known to be another's (a real case: two jobs on one GPU, both of
+    which faulted, 50 s apart)."""
+    others, own = fault(31, pid=OTHER, at=118.3), fault(31, pid=4712, at=169.6)
     assert quoted(found(others, own)) == [169.6]
     assert found(others) == DriverErrors()
-    assert found(fault(45, pid=1881, at=1.0)) == DriverErrors()
+    assert found(fault(45, pid=OTHER, at=1.0)) == DriverErrors()
 
 
 def test_what_befalls_everybody_on_the_gpu() -> None:
     """A device that fails is the cause, whichever process the driver names with it."""
     for code in (48, 63, 64, 74, 79, 92, 94, 95, 119, 120):
-        broken = found(fault(code, pid=1881, at=1.0))
+        broken = found(fault(code, pid=OTHER, at=1.0))
         assert quoted(broken) == [1.0]
         assert broken.gpus == (OURS,)
 
 
-def test_pids_that_cannot_be_compared() -> None:
-    """In a container the kernel's pids are not ours, and those of an attempt may not be
-    known: then an Xid of its GPU may be its own. So may one that names no process."""
-    others = fault(31, pid=1881, at=1.0)
-    assert quoted(found(others, comparable=False)) == [1.0]
-    assert quoted(found(others, pids=())) == [1.0]
+def test_a_process_that_nobody_knows() -> None:
+    """In a container the kernel's pids are not ours, and a child may have lived and died
+    between two looks: then an Xid of its GPU may be its own. So may one that names no
+    process."""
+    assert quoted(found(fault(31, pid=OTHER, at=1.0), others=())) == [1.0]
+    assert quoted(found(fault(31, pid=1882, at=1.0))) == [1.0]
     assert quoted(found(fault(31, pid="'<unknown>'", at=1.0))) == [1.0]
+
+
+@pytest.mark.parametrize("name", ["nvidia-cuda-mps", "nvidia-cuda-mps-server"])
+def test_the_server_of_mps(name: str) -> None:
+    """It is named for any of its clients, and a fault of one may end all of them."""
+    assert quoted(found(fault(31, pid=OTHER, at=1.0, name=name))) == [1.0]
 
 
 def test_of_several_the_own_and_the_newest_come_first() -> None:

@@ -7,7 +7,11 @@ import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
-from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
+from supervisor.core.diagnosis.diagnose import (
+    diagnose,
+    diagnose_log,
+    no_room_to_begin,
+)
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.result import Diagnosis
@@ -75,6 +79,52 @@ def test_a_kernel_without_room_beside_the_own_pool() -> None:
     )
 
 
+def refused_first(*mib: int, limit: int) -> str:
+    """The output of that kernel, whose pool was refused these reservations before."""
+    lines = REAL["h100-no-kernel"].splitlines(keepends=True)
+    first = next(line for line in lines if "failed to allocate" in line)
+    refused = [
+        first.replace("6.00GiB (6442450944 bytes)", f"{one}MiB ({one << 20} bytes)")
+        for one in mib
+    ]
+    others = [line for line in lines if "failed to allocate" not in line]
+    at = next(n for n, line in enumerate(others) if "Created device" in line) + 1
+    text = "".join([*others[:at], *refused, *others[at:]])
+    return text.replace("with 6144 MB", f"with {limit} MB")
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "full"),
+    [
+        (refused_first(6144, 2000, limit=6144), 0, True),
+        (refused_first(6144, 2000, limit=6144), None, True),
+        (refused_first(6144, 2000, limit=6144), 1000, False),
+        (refused_first(16384, limit=77000), 0, False),  # its pool has grown before
+        (refused_first(16384, 200, limit=77000), 0, False),
+        (refused_first(77000, limit=77000), 0, False),  # and got 9/10 of that
+        (REAL["h100-no-context"], 0, True),
+        (REAL["h100-no-context"], 1000, False),
+    ],
+)
+def test_what_its_own_pool_may_have_taken_is_no_full_device(
+    text: str, steps: int | None, *, full: bool
+) -> None:
+    """Only a pool that got nothing, or little, shows that others had filled the device
+    before; after a step nothing does."""
+    evidence = Evidence(exit=ours(1), log=seen(text), steps_done=steps)
+    found = diagnose(evidence)
+    assert found.cause is Cause.DEVICE_OOM
+    assert (found.advice == DEVICE_FULL) is full
+    assert no_room_to_begin(found, evidence) is full
+
+
+def test_a_log_with_steps_is_of_no_device_that_was_full_before() -> None:
+    """Where a log is all there is, its own lines say whether training went on."""
+    text = REAL["h100-no-kernel"]
+    trained = text.replace("F0000", "5/9 - 1s - loss: 0.4\n9/9 - 1s - loss: 0.3\nF0000")
+    assert diagnose_log(seen(trained)).advice == ADVICE[Cause.DEVICE_OOM]
+
+
 def test_what_the_driver_said_of_the_device() -> None:
     """cuDNN's handle found 3 MiB of 79 GiB; with more than that it is not said."""
     text = REAL["h100-cudnn-handle"]
@@ -103,6 +153,43 @@ def test_processes_that_pytorch_names() -> None:
     assert found is not None
     assert found.verdict is OomVerdict.FOREIGN_TENANT
     assert [one.what for one in found.tenants] == ["process 4223 (?)"]
+
+
+IN_A_CONTAINER = (
+    "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.18 "
+    "GiB of which 18.75 MiB is free. Process 3048231 has 79.12 GiB memory in use. Of the "
+    "allocated memory 78.55 GiB is allocated by PyTorch, and {unallocated} MiB is reserved "
+    "by PyTorch but unallocated."
+)
+"""As a process says it that does not know itself by the driver's pid of it."""
+
+
+@pytest.mark.parametrize(
+    ("unallocated", "allocated", "kind"),
+    [
+        ("1.11", "78.55", OomVerdict.CAPACITY),
+        ("700.00", "77.86", OomVerdict.FRAGMENTATION),
+    ],
+)
+def test_in_a_container_pytorch_names_the_process_itself(
+    unallocated: str, allocated: str, kind: OomVerdict
+) -> None:
+    """By the driver's pid, which is none of ours. It is nobody else, and what its own
+    context holds is not held by others."""
+    text = IN_A_CONTAINER.format(unallocated=unallocated).replace("78.55", allocated)
+    evidence = Evidence(
+        exit=ours(1),
+        log=seen(text),
+        crash=crash("torch.OutOfMemoryError", text),
+        own_pids=frozenset({41, 42}),
+        sliceable=False,
+    )
+    diagnosis = diagnose(evidence)
+    found = examined(diagnosis, evidence)
+    assert found.autopsy is not None
+    assert found.autopsy.verdict is kind
+    assert found.autopsy.tenants == ()
+    assert not any("others" in reason.text for reason in found.because)
 
 
 def test_the_process_has_a_limit_of_its_own() -> None:

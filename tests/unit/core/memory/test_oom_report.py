@@ -183,6 +183,10 @@ def test_what_pytorch_allows_a_process() -> None:
     assert verdict(figures) is OomVerdict.CAPACITY
     held = {one.pid: one.bytes for one in processes_named(ALLOWED)}
     assert held == {2438: 612 * 2**20, 2512: 612 * 2**20}
+    unknown = ALLOWED.replace(
+        "this process has", "it has"
+    )  # a pid namespace of its own
+    assert processes_named(unknown) == ()
     alone = "Tried to allocate 2.00 GiB. 4.75 GiB allowed; Of the allocated memory 4.19 GiB is allocated by PyTorch"
     [(_, figures)] = read(alone)
     assert figures.growth_bytes == int(4.75 * 2**30) - int(4.19 * 2**30)

@@ -22,10 +22,18 @@ from supervisor.core.text.plain import plain
         ("\x1b]8;;never ended", "8;;never ended"),
         ("a\x00b\x07c\x9bd", "abcd"),
         ("cut \x1b[3", "cut 3"),
+        ("one\u2028two\u2029three", "onetwothree"),
+        ("\u202eexe.txt\u202c \u2066a\u2069\u200f\ufeff\u00ad", "exe.txt a"),
+        ("tag \U000e0041", "tag "),
+        (
+            "\u0645\u06cc\u200c\u0634\u0648\u062f \u200d é 漢 🙂",
+            "\u0645\u06cc\u200c\u0634\u0648\u062f \u200d é 漢 🙂",
+        ),
     ],
 )
 def test_quoted_text_has_no_control_characters(text: str, quoted: str) -> None:
-    """Colours are left out, and a line that was written over is as it looked."""
+    """Colours are left out, and a line that was written over is as it looked; nothing
+    invisible turns it about or breaks it, and scripts of the world stay as they are."""
     assert plain(text) == quoted
     assert plain(quoted) == quoted
     assert Reason(text, "x").text == quoted

@@ -20,6 +20,7 @@ from supervisor.host.exporter.machine_monitor import (
     default_places,
     gpu_expected,
     machine_of,
+    strangers,
 )
 from supervisor.host.gpu.gpu_monitor import GpuView
 from supervisor.host.service.clock import Clock
@@ -171,8 +172,8 @@ def test_an_xid_of_somebody_else_on_the_same_gpu(
     *,
     same_namespace: bool,
 ) -> None:
-    """Two jobs on one GPU, each with a fault: a run hears of its own. In a container the
-    kernel's pids tell nothing, and it may be either."""
+    """Two jobs on one GPU, each with a fault: a run hears of its own, as the driver lists
+    the other. In a container the kernel's pids tell nothing, and it may be either."""
     monkeypatch.setattr(machine_monitor, "pids_are_ours", lambda: same_namespace)
     watched = Watched(nvml.environment, kernel)
     try:
@@ -189,6 +190,17 @@ def test_an_xid_of_somebody_else_on_the_same_gpu(
         watched.watch.close()
     assert f"pid={OURS}" in told[0]
     assert len(told) == (1 if same_namespace else 2)
+
+
+def test_a_fault_under_mps_may_be_any_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a client says nothing then: a fault of one may end all."""
+    monkeypatch.setattr(machine_monitor, "pids_are_ours", lambda: True)
+    view = GpuView(users={"GPU-x": frozenset({OURS, 1, 2})})
+    names = {1: "bash", 2: "python3"}
+    monkeypatch.setattr(machine_monitor, "name_of", lambda pid: names.get(pid, "?"))
+    assert strangers(view, {OURS}) == {"GPU-x": {1, 2}}
+    names[1] = "nvidia-cuda-mps"  # of -server, as far as the kernel keeps it
+    assert strangers(view, {OURS}) == {}
 
 
 def test_gpus_that_the_spec_names(observer: MachineMonitor, nvml: FakeNvml) -> None:

@@ -28,9 +28,9 @@ def limits():
     return [one.memory_limit for one in found]
 
 print("ours", limits())
-for asked in ([1024], [9999], [3000, 3000]):
+for kind, asked in ((list, [1024]), (tuple, [9999]), (iter, [3000, 3000])):
     devices = [tf.config.LogicalDeviceConfiguration(memory_limit=one) for one in asked]
-    tf.config.set_logical_device_configuration(gpus[0], devices)
+    tf.config.set_logical_device_configuration(gpus[0], kind(devices))
     print(asked, limits())
 """
 
@@ -68,3 +68,11 @@ def test_shares_are_within_the_limit(limit: int, asked: list[int | None]) -> Non
     assert sum(found) <= max(limit, len(asked))
     for one, share in zip(asked, found, strict=True):
         assert 1 <= share <= (one or limit)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.integers(0, 10**6))
+def test_what_fits_is_given(asked: list[int], more: int) -> None:
+    """However unequal it is; what does not fit is scaled."""
+    assert shares(sum(asked) + more, asked) == asked
+    assert shares(6144, [5000, 1000]) == [5000, 1000]
+    assert shares(3000, [5000, 1000]) == [2250, 750]
