@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from supervisor.core.memory.bfc_map import MemoryMap
 from supervisor.core.memory.oom_analysis import labels
-from supervisor.core.text.terminal_filter import without_colours
+from supervisor.core.text.plain import plain
 from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.log_parts import read_part
 from supervisor.wire.event_file import EventReader, Record, RecordKind
@@ -57,7 +57,7 @@ def read_evidence(paths: AttemptPaths) -> AttemptEvidence:
         epochs=epochs_of(records),
         versions=versions_of(records),
         log_tail=log_tail(paths),
-        traceback="" if report is None else without_colours(report.traceback),
+        traceback="" if report is None else plain(report.traceback),
         memory_map=read_first_map(paths.dumps),
         labels=labels(known),
     )
@@ -69,9 +69,9 @@ def read_epochs(paths: AttemptPaths) -> tuple[EpochLogs, ...]:
 
 
 def log_tail(paths: AttemptPaths) -> str:
-    """The last lines that it printed, without the colours of its terminal."""
+    """The last lines that it printed, as they looked on its terminal, without colours."""
     _, content = read_part(paths.output, None)
-    text = without_colours(content.decode(errors="replace"))
+    text = plain(content.decode(errors="replace"))
     return "\n".join(text.splitlines()[-LOG_LINES:])
 
 

@@ -51,7 +51,8 @@ class RecordKind:
     fit (at its start)."""
     FIT_BEGAN = "fit_began"
     """``fit, epochs, steps_per_epoch, batch``; null where unknown; ``model``: a digest
-    of what decides the memory of a step beside the batch. What PEAK and MICROBATCH
+    of what decides the memory of a step beside the batch; ``sliceable``: whether this
+    backend of Keras can work through a batch in slices (older ones do not tell). What PEAK and MICROBATCH
     tell belongs to the call that began last."""
     RESTORED = "restored"
     """``snapshot`` (its directory name), ``tier, step, fit, epoch, seconds`` and

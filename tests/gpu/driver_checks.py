@@ -156,10 +156,16 @@ def processes(place: CheckPlace) -> CheckFacts:
 def xids(place: CheckPlace) -> CheckFacts:
     """A kernel of another process faults: the Xid is heard of, with its GPU."""
     seen = CheckFacts()
-    monitor = GpuMonitor(say=lambda _: None, interval_seconds=0.2)
+    said: list[str] = []
+    monitor = GpuMonitor(
+        say=said.append,
+        interval_seconds=0.2,
+        environment=place.environment({}),  # its probe starts elsewhere
+    )
     monitor.start()
     try:
         until(lambda: monitor.latest().sample is not None, 30)
+        sampled = monitor.latest().sample is not None
         done = place.python(place.script("fault"))
         until(lambda: bool(monitor.refresh().xids.xids), 10)
         view = monitor.refresh()
@@ -167,12 +173,14 @@ def xids(place: CheckPlace) -> CheckFacts:
         monitor.close()
     seen.facts = {
         "driver_code": done.stdout.strip(),
+        "said": said,
         "kernel_log_readable": view.kernel_readable,
         "xids": [
             {"code": xid.code, "gpu_known": xid.gpu is not None, "text": xid.text}
             for xid in view.xids.xids
         ],
     }
+    seen.expect(sampled, f"no sample in 30 s: {said}")
     seen.expect("700" in done.stdout, f"no fault: {done.stdout}")  # ILLEGAL_ADDRESS
     seen.expect(view.xids.xids, "no Xid was heard of")
     seen.expect(all(xid.gpu for xid in view.xids.xids), "an Xid of no GPU")

@@ -69,6 +69,7 @@ class Story:
         memory: MemoryFigures | None = None,
         rss: int | None = None,
         autopsy: OomAnalysis | None = None,
+        signature: str = "x",
         **evidence: Any,
     ) -> Decision:
         """One more attempt that ends for the cause."""
@@ -83,7 +84,7 @@ class Story:
             rss_bytes=rss,
         )
         self.history = replace(self.history, attempts=(*self.history.attempts, last))
-        reason = Reason("record 17 is corrupt", "x")
+        reason = Reason("record 17 is corrupt", signature)
         known: dict[str, Any] = {"steps_done": 5, "gpus": self.gpus, **evidence}
         verdict = self.policy.decide(
             Diagnosis(

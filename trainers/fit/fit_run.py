@@ -71,6 +71,8 @@ class FitRun:
             else again.hidden
         )
         self._in_use: int | None = None
+        self._followed = 0.0
+        """Seconds that it took, of the step that was executed last, before callbacks."""
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
@@ -332,6 +334,7 @@ class FitRun:
 
     def _executed(self, logs: Any) -> None:
         """The train function returned: a whole step, or several in one execution."""
+        began = time.perf_counter()
         if self._no_step_yet:
             self._no_step_yet = False
             keras_compat.forget_last_logs(self.model)
@@ -343,10 +346,12 @@ class FitRun:
         self._attempt.training.ran(ran)
         self._proof.stepped()
         allocation_subject.watch.forget()
+        self._followed = time.perf_counter() - began
 
     def after_step(self, next_step: int, batches: Any) -> None:
         """After the step and every callback: the state is whole. ``batches``: what it
         drew from."""
+        began = time.perf_counter()
         self._position.comes_to(next_step)
         self._determinism.hear_of_draws()
         if not self._steps.ran:
@@ -373,6 +378,8 @@ class FitRun:
             due=False,
         )
         self._between_steps()
+        # Where a snapshot was taken, too: their median is asked for.
+        self._session.followed(self._followed + time.perf_counter() - began)
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""

@@ -92,10 +92,23 @@ class StepsBesideSaving:
     """Compares the steps beside which a snapshot is saved with the others."""
 
     _usual: deque[float] = field(default_factory=lambda: deque[float](maxlen=USUAL))
+    _following: deque[float] = field(default_factory=lambda: deque[float](maxlen=USUAL))
     _before: float | None = None
     """When the boundary before was passed."""
     _beside: list[float] | None = None
     """The steps since a snapshot was taken that is not whole yet; None: there is none."""
+
+    def followed(self, seconds: float) -> None:
+        """It took so long to follow a step."""
+        self._following.append(seconds)
+
+    @property
+    def following(self) -> float:
+        """Share of a step that following it takes; 0 until it is known."""
+        if len(self._usual) < SETTLED or len(self._following) < SETTLED:
+            return 0.0
+        step = _median(self._usual)
+        return min(_median(self._following) / step, 1.0) if step > 0.0 else 0.0
 
     def begins(self) -> None:
         """A snapshot is taken at the boundary that was passed last."""

@@ -222,7 +222,8 @@ class RunProgress:
         if self._planned is not None and not self._plans_anew:
             return self._planned
         self._plans_anew = False  # first: the saving thread may say so again meanwhile
-        self._planned = plan = self.schedule.plan(self._measured.costs)
+        costs = replace(self._measured.costs, following=self._steps.following)
+        self._planned = plan = self.schedule.plan(costs)
         if _is_news(plan, self._told_plan):
             self._told_plan = plan
             self.attempt.say(RecordKind.SNAPSHOT_PLAN, **asdict(plan))
@@ -293,6 +294,10 @@ class RunProgress:
         self.step += steps
         self.samples += samples
         self.attempt.done(self.step)
+
+    def followed(self, seconds: float) -> None:
+        """It took so long to follow a step: part of what supervision may cost."""
+        self._steps.followed(seconds)
 
     def next_fit(self) -> None:
         """A call is over: the next one has the next number.

@@ -6,7 +6,9 @@ failures that come every M seconds and a cost of C, the interval sqrt(2 C M) los
 17(9), 1974; J. Daly refined it in 2006 for a C that is not small against M, where the
 budget decides here anyway). It takes at most half of the budget.
 
-**Memory**: as often as the rest of the budget allows: an interval of C / rest.
+**Memory**: as often as the rest of the budget allows: an interval of C / rest. The rest is
+what the disk and following the steps leave, which for steps of some milliseconds is as
+much as a snapshot a second; half of the budget at least.
 
 Without a memory tier the durable one does both: the whole budget is its own.
 
@@ -49,6 +51,8 @@ class Costs:
     """Beside that of the copy in memory, if there is one."""
     settled: bool = True
     """Whether that in memory was measured often enough."""
+    following: float = 0.0
+    """Share of the training time that it takes to follow the steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,8 @@ class SnapshotSchedule:
     """None: there is no such tier."""
     durable: Interval = field(default_factory=Interval)
     budget: float = 0.01
-    """Share of the training time that planned snapshots may take together."""
+    """Share of the training time that planned snapshots, and following the steps, may take
+    together."""
     between_failures: float = 86400.0
     """Mean seconds from one failure to the next."""
     memory_bounds: tuple[float, float] = (0.05, 120.0)
@@ -90,26 +95,27 @@ class SnapshotSchedule:
         inside = self.memory is not None and self.memory.steps is not None
         return inside or self.durable.steps is not None
 
-    def durable_seconds(self, cost: float) -> float:
-        """The planned interval of durable snapshots that cost so many seconds."""
+    def durable_seconds(self, cost: float, *, other_share: float = 0.0) -> float:
+        """The planned interval of durable snapshots that cost so many seconds; the
+        ``other_share`` of the training time goes elsewhere."""
         if self.memory is None:
-            return _within(cost / self.budget, self.durable_bounds)
+            return _within(cost / self._rest(other_share), self.durable_bounds)
         young = math.sqrt(2 * cost * self.between_failures)
         return _within(max(young, 2 * cost / self.budget), self.durable_bounds)
 
-    def memory_seconds(self, cost: float, *, durable_share: float = 0.0) -> float:
-        """The planned interval of snapshots in memory that cost so many seconds.
+    def memory_seconds(self, cost: float, *, other_share: float = 0.0) -> float:
+        """The planned interval of snapshots in memory that cost so many seconds; the
+        ``other_share`` of the training time goes elsewhere."""
+        return _within(cost / self._rest(other_share), self.memory_bounds)
 
-        ``durable_share`` of the training time goes to the other tier.
-        """
-        rest = max(self.budget - durable_share, self.budget / 2)
-        return _within(cost / rest, self.memory_bounds)
+    def _rest(self, other_share: float) -> float:
+        return max(self.budget - other_share, self.budget / 2)
 
     def plan(self, costs: Costs) -> IntervalPlan:
         """The intervals for snapshots of these costs."""
-        durable, of_durable = self._durable_plan(costs.durable)
+        durable, of_durable = self._durable_plan(costs)
         share = (costs.durable or 0.0) / durable if durable else 0.0
-        memory, of_memory = self._memory_plan(costs, share)
+        memory, of_memory = self._memory_plan(costs, share + costs.following)
         return IntervalPlan(
             memory_seconds=memory,
             durable_seconds=durable,
@@ -131,7 +137,7 @@ class SnapshotSchedule:
         )
 
     def _memory_plan(
-        self, costs: Costs, durable_share: float
+        self, costs: Costs, other_share: float
     ) -> tuple[float | None, str]:
         if self.memory is None:
             return None, "no snapshots there"
@@ -140,19 +146,20 @@ class SnapshotSchedule:
         cost = costs.memory
         if cost is None:
             return 0.0, FIRST
-        seconds = self.memory_seconds(cost, durable_share=durable_share)
+        seconds = self.memory_seconds(cost, other_share=other_share)
         because = f"one costs {_short(cost)}, the budget is {self.budget:.1%}"
         soon = _within(FEW * cost, self.memory_bounds)
         if not costs.settled and soon < seconds:
             return soon, f"one cost {_short(cost)}, which is to be measured again"
         return seconds, because + _bounded(seconds, self.memory_bounds)
 
-    def _durable_plan(self, cost: float | None) -> tuple[float | None, str]:
+    def _durable_plan(self, costs: Costs) -> tuple[float | None, str]:
+        cost = costs.durable
         if self.durable.given:
             return self.durable.seconds, _asked(self.durable)
         if cost is None:
             return 0.0, FIRST
-        seconds = self.durable_seconds(cost)
+        seconds = self.durable_seconds(cost, other_share=costs.following)
         because = f"one costs {_short(cost)}, "
         if self.memory is None:
             because += f"the budget is {self.budget:.1%}"

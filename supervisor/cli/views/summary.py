@@ -14,7 +14,7 @@ from supervisor.core.lifecycle.exit_handling import (
     EXIT_FINISHED,
     EXIT_GAVE_UP,
 )
-from supervisor.core.text.terminal_filter import without_colours
+from supervisor.core.text.plain import plain
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.host.snapshots.snapshot_catalog import newest_step
@@ -168,7 +168,7 @@ def last_words(crash: Path, output: Path) -> str:
     value = read_json(crash)
     report = None if value is None else CrashReport.from_json(value)
     if report is not None:
-        return without_colours(report.traceback).rstrip()
+        return plain(report.traceback).rstrip()
     try:
         with output.open("rb") as file:
             file.seek(0, 2)
@@ -176,4 +176,4 @@ def last_words(crash: Path, output: Path) -> str:
             tail = file.read().decode(errors="replace")
     except OSError:
         return "(the attempt left no log)"
-    return "\n".join(without_colours(tail).splitlines()[-LOG_LINES:])
+    return "\n".join(plain(tail).splitlines()[-LOG_LINES:])

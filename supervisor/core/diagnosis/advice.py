@@ -97,6 +97,25 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+WHOLE_BATCH = (
+    "A training step needs more memory than the device has left, and here its batch is not "
+    "worked through in slices. Take a smaller batch_size: "
+    "gradient_accumulation_steps of Keras' optimizers keeps the effective batch, and mixed "
+    "precision takes less; what other processes hold on the device counts too."
+)
+"""Of a step, where the batch cannot be sliced."""
+JAX_FRACTION = (
+    "JAX takes three quarters of a GPU at most, unless XLA_PYTHON_CLIENT_MEM_FRACTION "
+    "allows it more."
+)
+
+DEVICE_FULL = (
+    "The device's memory was taken before the program could begin: by other processes, as "
+    "nvidia-smi lists them. Wait for them, end them, or give the job another GPU; a smaller "
+    "batch does not help."
+)
+"""Of device memory that ran out before the process had any."""
+
 OUT_OF_REMEDIES = (
     "Smaller parts of the batch do not help any further. Take a smaller model, an "
     "optimizer that keeps less (SGD, Adafactor), 16 bits, or a device with more memory; "

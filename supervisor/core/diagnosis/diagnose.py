@@ -16,11 +16,12 @@ The rules, each asked in this order; the first that answers decides:
 7. Unknown, and the last line of the log is quoted.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE
+from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import LogFindings
@@ -37,11 +38,17 @@ from supervisor.core.diagnosis.scoring import (
     precedence,
     signal_in,
 )
+from supervisor.core.diagnosis.signatures.memory_rows import (
+    MEMORY_USAGE,
+    NO_ROOM_FOR_KERNEL,
+    NO_ROOM_TO_BEGIN,
+    RESERVATION_FAILED,
+)
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
 from supervisor.core.memory.fit_memory import step_bytes
-from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY
+from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY, room_but_for_others
 from supervisor.core.text.units import format_size
 from supervisor.wire.reasons import KillReason, RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
@@ -52,6 +59,15 @@ _KILLED_FROM_OUTSIDE = frozenset(
 )
 """SIGKILL comes from outside: an exception, or an allocation that failed and was
 caught, in the log of a process of ours that ended so was not its end."""
+FOR_WANT_OF_MEMORY = frozenset(
+    {Cause.DEVICE_OOM, Cause.CUDNN_ALLOC, Cause.CUDNN_INIT, Cause.CUBLAS}
+)
+_USAGE = re.compile(
+    r"Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total"
+)
+FULL_PART = 0.01
+"""With less of a device free no library finds room for its handles and kernels, which
+take some hundred MiB."""
 _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.VERSIONS: Cause.VERSION_MISMATCH,
     RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
@@ -216,7 +232,17 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     best = min(claims, key=precedence)
     cause, memory = _settle(best, evidence)
     reasons = _quotes(best, claims) + exit_reasons(evidence)
-    return _made(cause, *reasons, *_memory_reasons(cause, memory), memory=memory)
+    reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
+    made = _made(cause, *reasons, memory=memory)
+    return replace(made, advice=DEVICE_FULL) if no_room_to_begin(made) else made
+
+
+def no_room_to_begin(diagnosis: Diagnosis) -> bool:
+    """Whether the device was full before the process had anything there: of others'. A
+    kernel also finds no room where the process itself had reserved the device."""
+    said = {reason.signature for reason in diagnosis.because}
+    unreserved = bool(said & RESERVATION_FAILED)
+    return NO_ROOM_TO_BEGIN in said or (NO_ROOM_FOR_KERNEL in said and unreserved)
 
 
 def _worthy(evidence: Evidence, *, outlived: bool) -> list[ScoredSignal]:
@@ -326,9 +352,29 @@ def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reas
         yield Reason(text, "memory")
     elif memory.limit_bytes is not None and memory.in_use_bytes is not None:
         used, limit = format_size(memory.in_use_bytes), format_size(memory.limit_bytes)
-        yield Reason(
-            f"{format_size(asked)} asked for; {used} of {limit} in use.", "memory"
+        text = f"{format_size(asked)} asked for; {used} of {limit} in use."
+        growth = memory.growth_bytes
+        if growth is not None and growth < asked <= room_but_for_others(memory):
+            left = format_size(growth)
+            text += f" The device itself had {left} free: others, or libraries, hold the rest."
+        yield Reason(text, "memory")
+
+
+def _device_reasons(cause: Cause, log: LogFindings) -> Iterator[Reason]:
+    """What the driver said of the whole device, where a library was given nothing."""
+    if cause not in FOR_WANT_OF_MEMORY:
+        return
+    for hit in log.hits:
+        told = _USAGE.search(hit.text) if hit.signature == MEMORY_USAGE else None
+        if told is None or int(told["free"]) > FULL_PART * int(told["total"]):
+            continue
+        free, total = format_size(int(told["free"])), format_size(int(told["total"]))
+        text = (
+            f"The device was full: {free} of its {total} were free. Other processes hold "
+            "the rest, or this one had reserved it."
         )
+        yield Reason(text, "device_memory", hit.line)
+        return
 
 
 def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:

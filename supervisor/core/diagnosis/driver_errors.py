@@ -1,12 +1,14 @@
 """Errors of the driver and the kernel that may explain the end of an attempt.
 
-Xids of the GPUs that the attempt used, or that name one of its processes; GPUs of it
-that are lost; and OOM kills that name one of its processes. What befell others is left
-out: their crash is not ours.
+Xids that name one of its processes, or that are of a GPU that it used; GPUs of it that
+are lost; and OOM kills that name one of its processes. What befell others is left out:
+their crash is not ours. So is an Xid of a shared GPU that names somebody else's process,
+where pids can be compared, unless its number is one that befalls the GPU itself, and with
+it everybody on it.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings, scan
@@ -16,6 +18,8 @@ from supervisor.core.gpu.xids import as_kernel_line
 
 _PID = re.compile(r"\bpid=(?P<pid>\d+)|Killed process (?P<killed>\d+)")
 _HARDWARE = re.compile(HARDWARE_XIDS)
+SAME_FAULT_SECONDS = 10.0
+"""What the driver says within this time is about one fault, and begins with its root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,21 @@ def faults_of(
     gpus: Iterable[Gpu],
     used: Collection[str],
     pids: Collection[int],
+    comparable: bool,
 ) -> DriverErrors:
     """Of all that was heard since the attempt began, what concerns it.
 
     ``lines`` of the kernel log, without Xids; ``used``: the UUIDs of its GPUs; ``pids``:
-    its processes.
+    its processes; ``comparable``: they are those that the kernel log and the driver mean,
+    which in a container they are not.
     """
-    ours = [xid for xid in xids if xid.gpu in used or _names(xid.text, pids)]
+    found = [
+        xid
+        for xid in xids
+        if _names(xid.text, pids)
+        or (xid.gpu in used and not (comparable and _of_others(xid, pids)))
+    ]
+    ours = _ordered(found, pids=pids)
     lost = [gpu for gpu in gpus if gpu.lost and gpu.uuid in used]
     told = [as_kernel_line(xid) for xid in ours]
     told += [f"NVRM: GPU at PCI:{gpu.bus}: GPU is lost" for gpu in lost]
@@ -50,6 +62,25 @@ def faults_of(
     named = dict.fromkeys([*broken, *(gpu.uuid for gpu in lost)])
     text = "".join(f"{line}\n" for line in told)
     return DriverErrors(scan(text.encode(errors="replace")), tuple(named))
+
+
+def _of_others(xid: Xid, pids: Collection[int]) -> bool:
+    """Whether it is the doing of a program that is none of ``pids``. Not known where none
+    of those is."""
+    named = _PID.search(xid.text) is not None and not _names(xid.text, pids)
+    return bool(pids) and named and not is_hardware(xid)
+
+
+def _ordered(xids: Sequence[Xid], *, pids: Collection[int]) -> list[Xid]:
+    """As they are to be quoted: those that name one of ``pids`` first, and what belongs
+    to the newest fault, in its order, before what is older."""
+    newest = max((xid.at for xid in xids), default=0.0)
+
+    def place(xid: Xid) -> tuple[bool, bool, float]:
+        older = newest - xid.at > SAME_FAULT_SECONDS
+        return not _names(xid.text, pids), older, xid.at
+
+    return sorted(xids, key=place)
 
 
 def is_hardware(xid: Xid) -> bool:

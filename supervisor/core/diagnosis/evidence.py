@@ -103,6 +103,8 @@ class Evidence:
     """Every process of the attempt that was ever seen."""
     subject: OomSubject | None = None
     """What memory was asked for at the end, if it was memory; None: not known."""
+    sliceable: bool | None = None
+    """Whether its backend of Keras can work through a batch in slices; None: not known."""
     validated: bool = False
     """Whether a validation came to its end in this attempt."""
     fits: tuple[FitMemory, ...] = ()

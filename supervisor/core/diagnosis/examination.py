@@ -4,15 +4,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE_FOR, MISSING_MODULE, RUN_AS_A_MODULE
+from supervisor.core.diagnosis.advice import (
+    ADVICE,
+    ADVICE_FOR,
+    JAX_FRACTION,
+    MISSING_MODULE,
+    RUN_AS_A_MODULE,
+    WHOLE_BATCH,
+)
+from supervisor.core.diagnosis.diagnose import FOR_WANT_OF_MEMORY, no_room_to_begin
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.core.diagnosis.result import Diagnosis
+from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
+from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.memory.oom_analysis import autopsy_of
+from supervisor.core.memory.oom_report import processes_named
+from supervisor.core.text.units import format_size
+from supervisor.wire.reasons import RefusalReason
 
 CONTEXT_BYTES = 2**30
 """A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""
+JAX = ("jax.", "jaxlib.")
+"""Its exceptions (jax.errors.JaxRuntimeError; before 0.5 jaxlib…XlaRuntimeError)."""
 RELATIVE_IMPORT = "attempted relative import with no known parent package"
 """Python's own words."""
 
@@ -29,6 +43,8 @@ def examined(
     """
     gpus = frozenset(() if evidence.limited else named(wanted, evidence.gpus))
     others = tenants(evidence.gpus, gpus=gpus, ours=evidence.own_pids)
+    text = _text(evidence)
+    others = _with_those_named(others, text, evidence)
     memory = diagnosis.memory
     pool = 0 if memory is None else memory.pool_bytes or memory.in_use_bytes or 0
     unnamed = [
@@ -40,20 +56,67 @@ def examined(
         evidence.memory,
         tenants=others,
         unnamed_bytes=max(unnamed, default=0),
-        text=_text(evidence),
+        text=text,
         subject=evidence.subject,
     )
     autopsy = autopsy_of(diagnosis.cause, diagnosis.memory, findings)
     advice = diagnosis.advice
-    if autopsy is not None and autopsy.verdict is not OomVerdict.FOREIGN_TENANT:
+    general = advice == ADVICE[diagnosis.cause]
+    if (
+        general
+        and autopsy is not None
+        and autopsy.verdict is not OomVerdict.FOREIGN_TENANT
+    ):
         advice = ADVICE_FOR.get(autopsy.subject, advice)
+    if advice == ADVICE[Cause.DEVICE_OOM] and unsliceable(evidence):
+        advice = _whole_batch(evidence)
     crash = evidence.crash
     missing = crash is not None and crash.exception.endswith("ModuleNotFoundError")
     if missing and diagnosis.cause is Cause.USER_ERROR:
         advice = MISSING_MODULE
     if crash is not None and RELATIVE_IMPORT in crash.message:
         advice = RUN_AS_A_MODULE
-    return replace(diagnosis, autopsy=autopsy, advice=advice)
+    whole = autopsy is None or no_room_to_begin(diagnosis)
+    told = _others_told(diagnosis, others) if whole else ()
+    because = (*diagnosis.because, *told)
+    return replace(diagnosis, because=because, autopsy=autopsy, advice=advice)
+
+
+def unsliceable(evidence: Evidence) -> bool:
+    """Whether its batches are known not to be sliced: by the backend, or because the
+    training side said so where it was to do it."""
+    refused = evidence.refused
+    said = refused is not None and refused.reason is RefusalReason.MEMORY
+    return said or evidence.sliceable is False
+
+
+def _whole_batch(evidence: Evidence) -> str:
+    """What helps then; of JAX also how much of the device it may take."""
+    crash = evidence.crash
+    jax = crash is not None and crash.exception.startswith(JAX)
+    return f"{WHOLE_BATCH} {JAX_FRACTION}" if jax else WHOLE_BATCH
+
+
+def _with_those_named(
+    known: tuple[GpuProcess, ...], text: str, evidence: Evidence
+) -> tuple[GpuProcess, ...]:
+    """``known``, and the other processes that the failure itself names."""
+    ours = evidence.own_pids.union(one.pid for one in known)
+    named_there = processes_named(text)
+    return (*known, *(one for one in named_there if one.pid not in ours))
+
+
+def _others_told(
+    diagnosis: Diagnosis, others: Sequence[GpuProcess]
+) -> tuple[Reason, ...]:
+    """Who else holds memory of the device, where that is what a library lacked."""
+    if diagnosis.cause not in FOR_WANT_OF_MEMORY or not others:
+        return ()
+    listed = ", ".join(
+        f"process {one.pid} ({one.name}) {format_size(one.bytes or 0)}"
+        for one in others[:3]
+    )
+    return (Reason(f"Others hold memory on the device: {listed}.", "tenants"),)
 
 
 def _text(evidence: Evidence) -> str:

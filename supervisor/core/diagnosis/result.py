@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from supervisor.core.causes import Cause
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import OomAnalysis
+from supervisor.core.text.plain import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,13 +14,17 @@ class Reason:
     """One reason, quotable: a line of the log, or a fact from elsewhere."""
 
     text: str
-    """The line itself, or a sentence."""
+    """The line itself, or a sentence; without control characters, whoever wrote it."""
     signature: str
     """Id of the row that recognised it; ``exit``, ``crash``, … for facts."""
     line: int | None = None
     """Line number in the log, from 1; None: not from the log."""
     code: str | None = None
     """The enum that ``text`` puts into words (``wire.reasons``); None: there is none."""
+
+    def __post_init__(self) -> None:
+        """Keep it quotable: it is shown on pages, in messages and on terminals."""
+        object.__setattr__(self, "text", plain(self.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     Where,
 )
 from supervisor.core.diagnosis.systemd_result import OOM_KILL
-from supervisor.core.text.terminal_filter import without_colours
+from supervisor.core.text.plain import plain
 
 TYPED = EXCEPTION + 5
 """Up to this weight a sign is no more than the type of an exception: the last one
@@ -149,7 +149,7 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
 def opening(text: str) -> str:
     """The first line of an exception; where a framework puts a cover before what is wrong,
     that as well."""
-    lines = [line.strip() for line in without_colours(text).splitlines()]
+    lines = [line.strip() for line in plain(text).splitlines()]
     first, *rest = [line for line in lines if line] or [text]
     if not _COVER.search(first):
         return first

@@ -73,14 +73,36 @@ class XidLog:
 def heard(
     log: XidLog, xids: Iterable[Xid], *, source: str, gpus: Iterable[Gpu]
 ) -> XidLog:
-    """``log`` with ``xids`` that ``source`` tells of; ``gpus`` give them their names."""
+    """``log`` with ``xids`` that ``source`` tells of; ``gpus`` give them their names, and
+    also those that were heard of before anybody had said which GPUs there are."""
     uuids = {gpu.bus: gpu.uuid for gpu in gpus if gpu.bus}
     buses = {uuid: bus for bus, uuid in uuids.items()}
+    log = _named(log, uuids)
     for xid in xids:
         uuid = xid.gpu or uuids.get(xid.bus)
         bus = xid.bus or buses.get(uuid or "", "")
         log = _with(log, replace(xid, gpu=uuid, bus=bus), source)
     return log
+
+
+def _named(log: XidLog, uuids: Mapping[str, str]) -> XidLog:
+    """``log``, its GPUs by UUID where they are known by now."""
+    if not any(
+        known.xid.gpu is None and known.xid.bus in uuids for known in log.newest
+    ):
+        return log
+    counts: dict[tuple[str, int], int] = {}
+    for (gpu, code), count in (log.counts or {}).items():
+        key = (uuids.get(gpu, gpu), code)
+        counts[key] = counts.get(key, 0) + count
+    newest = (
+        replace(
+            known,
+            xid=replace(known.xid, gpu=known.xid.gpu or uuids.get(known.xid.bus)),
+        )
+        for known in log.newest
+    )
+    return XidLog(newest=tuple(newest), counts=counts)
 
 
 def _with(log: XidLog, xid: Xid, source: str) -> XidLog:

@@ -166,7 +166,15 @@ def _taken_by_others(memory: MemoryFigures, findings: OomFindings) -> bool:
     """The pool might have grown by the request, had others left room for it."""
     asked = memory.requested_bytes or 0
     held = sum(one.bytes for one in _tenants(findings))
-    return held >= asked > 0 and (memory.growth_bytes or 0) >= asked
+    return held >= asked > 0 and room_but_for_others(memory) >= asked
+
+
+def room_but_for_others(memory: MemoryFigures) -> int:
+    """What the pool might take, were nobody else on the device: up to its limit. PyTorch
+    tells what the device has left, which is what others let it have."""
+    limit, pool = memory.limit_bytes, memory.pool_bytes
+    below = 0 if limit is None or pool is None else limit - pool
+    return max(below, memory.growth_bytes or 0)
 
 
 def _missing(memory: MemoryFigures) -> int:

@@ -12,12 +12,15 @@ Formats of ``bfc_allocator.cc`` (TensorFlow, later ``tsl``, also in JAX):
 - ``Limit:`` … ``MaxAllocSize:``: five lines in 1.x, eight later; plain integers up
   to 2.20, human-readable from 2.21.
 
-PyTorch (``CUDACachingAllocator.cpp``) says everything in one sentence.
+PyTorch (``CUDACachingAllocator.cpp``) says everything in one sentence: under
+``set_per_process_memory_fraction`` what is *allowed* as well, and since 2.1 which other
+processes are on the device.
 """
 
 import re
 from dataclasses import dataclass, replace
 
+from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.figures import MemoryFigures, complete
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
@@ -60,6 +63,7 @@ _TORCH_PARTS = {
     "capacity": re.compile(
         r"(?:total capac(?:i)?ty of " + _SIZE + r"|" + _SIZE + r" total capacity)"
     ),
+    "allowed": re.compile(_SIZE + r" allowed\b"),
     "device_free": re.compile(r"(?:of which )?" + _SIZE + r" (?:is )?free"),
     "allocated": re.compile(_SIZE + r" (?:is allocated by PyTorch|already allocated)"),
     "unallocated": re.compile(
@@ -67,6 +71,7 @@ _TORCH_PARTS = {
     ),
     "reserved": re.compile(_SIZE + r" reserved in total by PyTorch"),
 }
+_PROCESS = re.compile(r"\bProcess (\d+) has " + _SIZE + r" memory in use")
 _ITEM_BYTES = {
     "float": 4, "float32": 4, "half": 2, "float16": 2, "bfloat16": 2, "double": 8,
     "float64": 8, "int32": 4, "int64": 8, "uint8": 1, "int8": 1, "bool": 1,
@@ -97,14 +102,28 @@ def torch_figures(text: str) -> MemoryFigures | None:
     if unallocated is None and part["reserved"] is not None and used is not None:
         unallocated = max(0, part["reserved"] - used)
     pool = None if used is None or unallocated is None else used + unallocated
+    limit, growth = part["capacity"], part["device_free"]
+    if part["allowed"] is not None:
+        limit = min(part["allowed"], limit or part["allowed"])
+        left = limit - (pool or used or 0)
+        growth = max(0, left if growth is None else min(growth, left))
     return MemoryFigures(
-        limit_bytes=part["capacity"],
+        limit_bytes=limit,
         in_use_bytes=used,
         requested_bytes=asked,
         pool_bytes=pool,
         free_bytes=unallocated,
-        growth_bytes=part["device_free"],
+        growth_bytes=growth,
     )
+
+
+def processes_named(text: str) -> tuple[GpuProcess, ...]:
+    """The other processes on the device that PyTorch's sentence names, each once."""
+    found = {
+        int(match[1]): size_in_bytes(match[2], match[3])
+        for match in _PROCESS.finditer(text)
+    }
+    return tuple(GpuProcess(pid=pid, bytes=held) for pid, held in found.items())
 
 
 def requested_by(text: str) -> tuple[int | None, str | None]:

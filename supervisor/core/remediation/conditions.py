@@ -1,6 +1,8 @@
 """Conditions of remedy steps, asked of a failed attempt."""
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.diagnose import no_room_to_begin
+from supervisor.core.diagnosis.examination import unsliceable
 from supervisor.core.gpu.assignment import named, tenants, with_parts
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.remediation.escalation import FailureContext
@@ -72,6 +74,19 @@ def foreign_tenant(case: FailureContext) -> bool:
     return (on_a_gpu(case) and not oversize(case)) and bool(
         tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     )
+
+
+def device_full(case: FailureContext) -> bool:
+    """Others had filled the device before the attempt had anything there: nothing of its
+    own can be made smaller."""
+    return no_room_to_begin(case.diagnosis) and not case.evidence.steps_done
+
+
+def crowded_whole(case: FailureContext) -> bool:
+    """Others hold what was missing, the driver does not name them, and the batch is not
+    sliced: a later start may find them gone, and nothing else helps."""
+    others = _verdict(case) is OomVerdict.FOREIGN_TENANT
+    return others and unsliceable(case.evidence) and not foreign_tenant(case)
 
 
 def scripts_precision(case: FailureContext) -> bool:

@@ -14,10 +14,15 @@ from supervisor.core.remediation.escalation import (
 )
 from supervisor.core.remediation.history import KILLS_BEFORE_A_STEP
 from supervisor.core.remediation.policy import AT_ONCE, FEW_RETRIES
-from supervisor.core.remediation.remedy_table import ESCALATIONS, TENANT
+from supervisor.core.remediation.remedy_table import ESCALATIONS, FULL, TENANT
 from supervisor.core.text.units import format_duration
 
-TENANT_WHEN = "device_oom or a library's failure, beside somebody else's process"
+WHEN = {
+    TENANT.title: "device_oom or a library's failure, beside somebody else's process",
+    FULL.title: "device_oom before the process had anything on the device, or in batches "
+    "that are not sliced beside others that the driver does not name",
+}
+"""When it is used, of what is no cause's own; by title."""
 
 
 def escalations_json(
@@ -33,7 +38,9 @@ def escalations_json(
         _escalation(escalation, causes, terms, without_progress)
         for causes, escalation in grouped.values()
     ]
-    situations.append(_escalation(TENANT, [], terms, without_progress))
+    situations += [
+        _escalation(plan, [], terms, without_progress) for plan in (TENANT, FULL)
+    ]
     return {
         "without_progress": without_progress,
         "situations": situations,
@@ -82,7 +89,7 @@ def escalations_text(value: Mapping[str, Any]) -> str:
 
 
 def _block(one: Mapping[str, Any]) -> str:
-    causes = ", ".join(one["causes"]) or TENANT_WHEN
+    causes = ", ".join(one["causes"]) or WHEN[one["title"]]
     lines = [f"{causes}: {one['title']}"]
     if one["at_once_before_the_first_step"]:
         lines.append("     before the first step: stops at once")

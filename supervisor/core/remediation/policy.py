@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.examination import unsliceable
 from supervisor.core.diagnosis.explain import HEADLINES
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.remediation.conditions import named_by_driver
@@ -26,10 +27,9 @@ from supervisor.core.remediation.history import History
 from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides, changes
 from supervisor.core.remediation.proofs import ProofRule, to_prove
-from supervisor.core.remediation.remedy_table import escalation_for
+from supervisor.core.remediation.remedy_table import FRESH, escalation_for
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
-from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
 
 OVERALL_FACTOR = 3
@@ -43,6 +43,20 @@ FEW_RETRIES: Mapping[Cause, int] = {
 """The script's own error may come from outside (a file that was not there), so after
 progress it is tried once more; the same again is its own fault."""
 
+TOO_LARGE = (
+    "memory ran out before a step was done, and on this backend of Keras a batch cannot be "
+    "worked through in slices: make it smaller in the script (batch_size of fit, or batch "
+    "of the data); gradient_accumulation_steps of the optimizer keeps the effective batch"
+)
+NO_MORE_ROOM = (
+    "it runs out of memory each time, and on this backend of Keras a batch cannot be worked "
+    "through in slices: make it smaller in the script (batch_size of fit, or batch of the "
+    "data); gradient_accumulation_steps of the optimizer keeps the effective batch"
+)
+BESIDE_OTHERS = (
+    "a step does not fit beside what others hold on the GPU, and on this backend of Keras a "
+    "batch cannot be worked through in slices: end them, or give the job another GPU"
+)
 AT_ONCE = frozenset({Cause.USER_ERROR, Cause.VERSION_MISMATCH})
 """Before the first step these stop a run at once; one that has trained before gets its
 retry: what it failed at worked a while ago."""
@@ -109,8 +123,8 @@ class Policy:
             quarantined=quarantined,
         )
         escalation = escalation_for(case)
-        if _unsliceable(evidence):
-            escalation = _without_slices(escalation)
+        if unsliceable(evidence):
+            escalation = _without_slices(escalation, case)
         bad = named_by_driver(case) if escalation.quarantines else ()
         stop = self._reason_to_stop(case, escalation)
         chosen = None if stop else _choose(case, escalation)
@@ -138,7 +152,7 @@ class Policy:
         self, case: FailureContext, escalation: EscalationPlan
     ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
-        if case.evidence.refused is not None and not _unsliceable(case.evidence):
+        if case.evidence.refused is not None and not unsliceable(case.evidence):
             return case.evidence.refused.sentence
         if cause in AT_ONCE and not case.evidence.steps_done and not history.trained:
             return "training failed before its first step; a restart cannot help"
@@ -171,19 +185,35 @@ def _because(remedy_step: RemedyStep, change: Change, history: History) -> str:
     return because
 
 
-def _unsliceable(evidence: Evidence) -> bool:
-    refused = evidence.refused
-    return refused is not None and refused.reason is RefusalReason.MEMORY
-
-
-def _without_slices(escalation: EscalationPlan) -> EscalationPlan:
-    """What is left where the batch cannot be sliced: in whole batches."""
+def _without_slices(escalation: EscalationPlan, case: FailureContext) -> EscalationPlan:
+    """What is left where the batch cannot be sliced: in whole batches. Others on the GPU
+    are waited for each time; else a fresh process may do what one has done before."""
     whole = tuple(
         replace(one, change=_whole_batches(one))
         for one in escalation.remedy_steps
         if one.kind is not RemedyKind.MICROBATCH
     )
-    return replace(escalation, remedy_steps=whole)
+    if len(whole) == len(escalation.remedy_steps):
+        return replace(escalation, remedy_steps=whole)
+    if any(one.kind is RemedyKind.WAIT for one in whole):
+        often = tuple(
+            replace(one, uses=None) if one.kind is RemedyKind.WAIT else one
+            for one in whole
+        )
+        return replace(escalation, remedy_steps=often, stop=BESIDE_OTHERS)
+    if case.evidence.refused is not None or not _fitted_once(case):
+        return replace(escalation, remedy_steps=whole, stop=TOO_LARGE)
+    again = replace(FRESH, change=_whole_batches(FRESH))
+    return replace(escalation, remedy_steps=(*whole, again), stop=NO_MORE_ROOM)
+
+
+def _fitted_once(case: FailureContext) -> bool:
+    """Whether a whole step is known to have fitted. A step that JAX was given counts as
+    done before the device has done it, so the first of an attempt may be the one that
+    failed."""
+    before = case.history.attempts[:-1]
+    earlier = case.history.past.trained or any(one.trained for one in before)
+    return earlier or (case.evidence.steps_done or 0) > 1
 
 
 def _whole_batches(

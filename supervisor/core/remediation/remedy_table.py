@@ -23,6 +23,8 @@ from supervisor.core.remediation.actions import (
 from supervisor.core.remediation.conditions import (
     aged_process,
     another_step,
+    crowded_whole,
+    device_full,
     elsewhere,
     foreign_tenant,
     leak_seen,
@@ -56,6 +58,12 @@ AGAIN = RemedyStep(
     because="a fresh process may not meet it again",
     uses=None,
 )
+FRESH = replace(
+    AGAIN,
+    name="fresh_whole",
+    because="whole steps had fitted before: a fresh process has given back what had leaked",
+)
+"""Where the batch is not sliced."""
 SMALLER = RemedyStep(
     name="smaller",
     kind=RemedyKind.MICROBATCH,
@@ -153,6 +161,20 @@ TENANT = EscalationPlan(
     ),
     stop="not even one sample at a time fits beside what others hold on the GPU",
     climbs=True,
+)
+_WAIT, _FREE_GPU = TENANT.remedy_steps[:2]
+FULL = EscalationPlan(
+    title="a GPU that others had filled",
+    remedy_steps=(
+        replace(_WAIT, when="the driver names them", holds=foreign_tenant),
+        replace(
+            _FREE_GPU,
+            when="the driver names them, and another one is free",
+            holds=foreign_tenant,
+        ),
+        replace(AGAIN, because="others had filled the GPU, and may be gone by then"),
+    ),
+    stop="others had filled the GPU each time: end them, or give the job another GPU",
 )
 PLAIN = EscalationPlan(
     title="a crash that a fresh process may not repeat",
@@ -328,6 +350,8 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
 def escalation_for(case: FailureContext) -> EscalationPlan:
     """The escalation of the case's cause, or the one of what stands behind it."""
     cause = case.diagnosis.cause
+    if cause is Cause.DEVICE_OOM and (device_full(case) or crowded_whole(case)):
+        return FULL
     if cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, *_LIBRARY}:
         if foreign_tenant(case):
             return for_subject(TENANT, case)

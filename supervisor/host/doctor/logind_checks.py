@@ -27,6 +27,16 @@ _TRUE = frozenset({"1", "yes", "y", "true", "t", "on"})
 """What systemd takes for one (``parse_boolean`` of its src/basic/parse-util.c)."""
 
 
+RUNNING = Path("/run/systemd/seats")
+"""Is there while logind runs (sd-login(3), "Notes")."""
+
+
+def runs(mark: Path = RUNNING, *, booted: bool) -> bool:
+    """Whether there is a logind here: in a container its files may lie about unread, and
+    so may its mark in the image. ``booted``: by systemd, which starts it."""
+    return booted and mark.is_dir()
+
+
 def removes_ipc(texts: Iterable[str]) -> bool:
     """What these files say together, in the order in which they are read; logind's own
     default is yes."""

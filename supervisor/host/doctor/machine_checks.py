@@ -41,8 +41,9 @@ def driver(version: str | None, devices: Iterable[str]) -> list[Finding]:
     return findings
 
 
-def shared_memory(size: int | None, logind: Iterable[str]) -> list[Finding]:
-    """The size of ``/dev/shm`` in bytes, and what logind's files say, in its order."""
+def shared_memory(size: int | None, logind: Iterable[str] | None) -> list[Finding]:
+    """The size of ``/dev/shm`` in bytes, and what logind's files say, in its order; None:
+    no logind runs here."""
     about = "/dev/shm"  # noqa: S108  # its name
     if size is None:
         text = "there is none: no snapshots in memory"
@@ -50,7 +51,7 @@ def shared_memory(size: int | None, logind: Iterable[str]) -> list[Finding]:
         return [problem(about, text, fix)]
     fix = "two snapshots have to fit in: mount it larger"
     finding = _enough(about, format_size(size), enough=size >= SMALL_SHM, fix=fix)
-    return [finding, *logind_checks.ipc(logind)]
+    return [finding, *([] if logind is None else logind_checks.ipc(logind))]
 
 
 def limits(files: int, memlock: int) -> list[Finding]:
@@ -139,12 +140,14 @@ def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
     root = Path("/sys/fs/cgroup")
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    booted = systemctl.booted()
+    logind = logind_checks.texts() if logind_checks.runs(booted=booted) else None
     return [
         *driver(_text(Path("/proc/driver/nvidia/version")), _names(Path("/dev"))),
         *cuda_checks.examine(python),
         *version_checks.examine(python),
         compiler(shutil.which("g++")),
-        *shared_memory(_size(Path("/dev/shm")), logind_checks.texts()),  # noqa: S108  # only its size
+        *shared_memory(_size(Path("/dev/shm")), logind),  # noqa: S108  # only its size
         disk(state, _writable_bytes(state)),
         *ledger_place(ledger_sentence(state)),
         cgroups(
@@ -152,7 +155,7 @@ def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
         ),
         clock(synchronised=_synchronised()),
         *limits(files, locked),
-        service(booted=systemctl.booted()),
+        service(booted=booted),
         *slurm_checks.examine(grace=grace),
     ]
 

@@ -150,6 +150,7 @@ class FaultsOf(DriverReporter):
             gpus=[gpu for gpu in _known(view) if gpu.uuid not in before],
             used=self._used(view, pids),
             pids=pids,
+            comparable=pids_are_ours(),
         )
 
     def _used(self, view: GpuView, pids: Collection[int]) -> frozenset[str]:

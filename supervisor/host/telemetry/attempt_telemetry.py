@@ -46,6 +46,8 @@ class AttemptView:
     launched: bool = False
     """Whether the process has its files, and comes to the script."""
     in_fit: bool = False
+    sliceable: bool | None = None
+    """Whether its backend of Keras can work through a batch in slices; None: not told."""
     in_own_loop: bool = False
     """Whether steps were made outside of ``fit``, and no ``fit`` began since."""
     restored_step: int | None = None
@@ -161,6 +163,12 @@ def _taken(record: Record) -> Taken:
     )
 
 
+def _fit_began(record: Record) -> dict[str, Any]:
+    told = record.fields.get("sliceable")
+    sliceable = told if isinstance(told, bool) else None
+    return {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
+
+
 def _promised(record: Record) -> dict[str, Any]:
     return {"promised": True} if record.fields.get("bits") is True else {}
 
@@ -173,7 +181,7 @@ def _epoch_ended(record: Record) -> dict[str, Any]:
 
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
-    RecordKind.FIT_BEGAN: lambda _: {"in_fit": True, "in_own_loop": False},
+    RecordKind.FIT_BEGAN: _fit_began,
     RecordKind.FIT_ENDED: lambda _: {"in_fit": False},
     RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},

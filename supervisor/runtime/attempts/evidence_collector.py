@@ -71,6 +71,7 @@ def gather(
         refused=view.refused,
         finished=finished(record, view),
         subject=_subject(files, crash, view),
+        sliceable=view.sliceable,
         validated=view.validated,
         drained=view.drained,
         steps_done=_steps_done(page, view),

@@ -52,7 +52,11 @@ class Report:
         """``fit`` knows its data: ``fit, epochs, steps_per_epoch``; ``model``: a digest
         (``model_digest``)."""
         self._attempt.enter(Phase.COMPILING)
-        self._began_with = {"model": model, **fields}
+        self._began_with = {
+            "model": model,
+            "sliceable": backend.fit.SLICES,
+            **fields,
+        }
         self._attempt.set(effective_batch=batch, **fields)
         self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **self._began_with)
 

@@ -142,7 +142,7 @@ ROWS = (
         Cause.CUBLAS,
         LIBRARY - 1,
         rx=r"Blas \w*(?:GEMM|GEMV|SCAL)\w* launch failed|without BLAS support"
-        r"|No Blas (?:support )?for stream|failed to run cuBLAS routine"
+        r"|No [Bb]las (?:support )?for stream|failed to run cuBLAS routine"
         r"|GetBlasGemmAlgorithms|cuBlas call failed|Failed to create cuBlas",
         src=_CUBLAS,
     ),

@@ -13,6 +13,15 @@ from supervisor.core.diagnosis.signatures.signature import (
     row,
 )
 
+NO_ROOM_TO_BEGIN, NO_ROOM_FOR_KERNEL = (
+    "cuda.no_room_to_begin",
+    "cuda.no_room_for_kernel",
+)
+"""Rows of a device on which there is no room for a context, and none for a program."""
+RESERVATION_FAILED = frozenset({"cuda.module_out_of_memory", "cuda.reservation_failed"})
+"""Rows of a pool that was refused what it asked the device for."""
+MEMORY_USAGE = "cudnn.memory_usage"
+"""The row with what the driver says of the whole device."""
 _BFC = "tensorflow: tsl/framework/bfc_allocator.cc"
 _TORCH = "pytorch: c10/cuda/CUDACachingAllocator.cpp"
 _CPU = r"(?:device:CPU:\d+|by allocator (?:mkl)?cpu\b)"
@@ -108,6 +117,23 @@ ROWS = (
         src="xla: stream_executor/cuda, gpu_cudamallocasync_allocator.cc",
     ),
     row(
+        NO_ROOM_TO_BEGIN,
+        Cause.DEVICE_OOM,
+        CAUSE,
+        rx=r"(?:cuda|hip)SetDevice\(\) on GPU:\d+ failed\. Status: out of memory"
+        r"|cuDevicePrimaryCtxRetain\b.*OUT_OF_MEMORY",
+        src="tensorflow: core/common_runtime/gpu/gpu_device.cc; xla: cuda_context.cc",
+    ),
+    row(
+        NO_ROOM_FOR_KERNEL,
+        Cause.DEVICE_OOM,
+        CAUSE,
+        rx=r"Check failed: .*(?:GpuLaunchKernel|\bcu\w+|\bhip\w+)\(.*"
+        r" is OK \(INTERNAL: out of memory\)",
+        src="tensorflow: core/kernels/random_op_gpu.h, util/gpu_kernel_helper.h: CUDA "
+        "loads a kernel at its first launch",
+    ),
+    row(
         "cuda.module_out_of_memory",
         Cause.DEVICE_OOM,
         CAUSE,
@@ -167,6 +193,13 @@ ROWS = (
         SYMPTOM + 2,
         rx=r"(?:RESOURCE_EXHAUSTED|Resource exhausted)\b(?!.*No space left)",
         src="abseil: absl/status/status.h",
+    ),
+    cascade(
+        MEMORY_USAGE,
+        Cause.DEVICE_OOM,
+        HINT,
+        rx=r"Memory usage: \d+ bytes free, \d+ bytes total",
+        src="xla: stream_executor/cuda/cuda_dnn.cc, after a handle was not created",
     ),
     cascade(
         "cuda.reservation_failed",

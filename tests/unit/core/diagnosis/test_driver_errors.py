@@ -1,5 +1,7 @@
 """What befell an attempt, and what befell somebody else."""
 
+from collections.abc import Collection
+
 import pytest
 
 from supervisor.core.causes import Cause
@@ -16,10 +18,27 @@ ABORTED = record_of(None, 6)
 
 
 def found(
-    *xids: Xid, lines: tuple[str, ...] = (), gpus: tuple[Gpu, ...] = HEALTHY
+    *xids: Xid,
+    lines: tuple[str, ...] = (),
+    gpus: tuple[Gpu, ...] = HEALTHY,
+    pids: Collection[int] = PIDS,
+    comparable: bool = True,
 ) -> DriverErrors:
     """The faults of the attempt that has ``PIDS`` and used ``OURS``."""
-    return faults_of(xids, lines=lines, gpus=gpus, used={OURS}, pids=PIDS)
+    return faults_of(
+        xids, lines=lines, gpus=gpus, used={OURS}, pids=pids, comparable=comparable
+    )
+
+
+def fault(code: int, *, pid: int | str, at: float) -> Xid:
+    """An Xid of the shared GPU that names a process."""
+    text = f"NVRM: Xid (PCI:0000:3b:00): {code}, pid={pid}, name=python3, at {at}"
+    return Xid(code=code, at=at, gpu=OURS, bus="0000:3b:00", text=text)
+
+
+def quoted(faults: DriverErrors) -> list[float]:
+    """When each Xid that counts happened, in the order in which they are told."""
+    return [float(hit.text.rpartition(" ")[2]) for hit in faults.kernel.hits]
 
 
 def cause(faults: DriverErrors) -> Cause:
@@ -49,6 +68,48 @@ def test_the_neighbours_misfortune() -> None:
     assert found(Xid(code=79, at=1.0, gpu=OTHERS, text=text)) == DriverErrors()
     lost = (HEALTHY[0], Gpu(uuid=OTHERS, lost=True))
     assert found(gpus=lost) == DriverErrors()
+
+
+def test_somebody_else_on_the_same_gpu() -> None:
+    """An Xid that a program causes is no evidence about an attempt whose processes are
+    known, and not the one that the driver names (a real case: two jobs on one GPU, both
+    of which faulted, 50 s apart)."""
+    others, own = fault(31, pid=1881, at=118.3), fault(31, pid=4712, at=169.6)
+    assert quoted(found(others, own)) == [169.6]
+    assert found(others) == DriverErrors()
+    assert found(fault(45, pid=1881, at=1.0)) == DriverErrors()
+
+
+def test_what_befalls_everybody_on_the_gpu() -> None:
+    """A device that fails is the cause, whichever process the driver names with it."""
+    for code in (48, 63, 64, 74, 79, 92, 94, 95, 119, 120):
+        broken = found(fault(code, pid=1881, at=1.0))
+        assert quoted(broken) == [1.0]
+        assert broken.gpus == (OURS,)
+
+
+def test_pids_that_cannot_be_compared() -> None:
+    """In a container the kernel's pids are not ours, and those of an attempt may not be
+    known: then an Xid of its GPU may be its own. So may one that names no process."""
+    others = fault(31, pid=1881, at=1.0)
+    assert quoted(found(others, comparable=False)) == [1.0]
+    assert quoted(found(others, pids=())) == [1.0]
+    assert quoted(found(fault(31, pid="'<unknown>'", at=1.0))) == [1.0]
+
+
+def test_of_several_the_own_and_the_newest_come_first() -> None:
+    """What names its process comes before what may be its own, and the newest fault
+    before older ones; within one fault the order is that of time."""
+    unnamed = fault(13, pid="'<unknown>'", at=300.0)
+    told = found(
+        fault(13, pid=4711, at=20.0),
+        fault(31, pid=4711, at=299.0),
+        fault(43, pid=4711, at=299.5),
+        unnamed,
+    )
+    assert {hit.line: hit.text.rpartition(" ")[2] for hit in told.kernel.hits} == {
+        1: "299.0", 2: "299.5", 3: "20.0", 4: "300.0",
+    }  # fmt: skip
 
 
 def test_its_own_process_is_named() -> None:

@@ -1,11 +1,26 @@
-"""What somebody can do about it, where the script itself says what is missing."""
+"""What somebody can do about it, and who else was on the device."""
+
+import json
+from pathlib import Path
+
+import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE
-from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
-from tests.support.evidence import crash, ours
+from supervisor.core.diagnosis.result import Diagnosis
+from supervisor.core.memory.figures import OomVerdict
+from supervisor.wire.records.oom_subject import OomSubject
+from tests.support.evidence import crash, ours, seen
+from tests.support.stories import TENANT, gpu
+
+CORPUS = Path(__file__).with_name("corpus") / "cases.jsonl"
+REAL = {
+    case["id"]: case["text"]
+    for case in map(json.loads, CORPUS.read_text().splitlines())
+}
 
 
 def advice(exception: str, message: str) -> str:
@@ -29,3 +44,102 @@ def test_a_script_inside_a_package() -> None:
 def test_any_other_error() -> None:
     """The usual."""
     assert advice("builtins.KeyError", "'lr'") == ADVICE[Cause.USER_ERROR]
+
+
+def told_beside_others(name: str) -> Diagnosis:
+    """What is told of that output where somebody else is on the GPU."""
+    log = seen(REAL[name])
+    evidence = Evidence(
+        exit=ours(1), log=log, gpus=(gpu(0, TENANT),), subject=OomSubject.OUTSIDE
+    )
+    return examined(diagnose(evidence), evidence)
+
+
+@pytest.mark.parametrize("name", ["h100-no-context", "h100-no-kernel"])
+def test_a_device_that_was_full_before_it_began(name: str) -> None:
+    """No batch is too large, and nothing of the script is: others have the memory."""
+    assert diagnose_log(seen(REAL[name])).advice == DEVICE_FULL
+    found = told_beside_others(name)
+    assert found.advice == DEVICE_FULL
+    assert "blender" in found.because[-1].text
+
+
+def test_a_kernel_without_room_beside_the_own_pool() -> None:
+    """Where the pool was given what it asked for, it may be the pool that left no room."""
+    lines = REAL["h100-no-kernel"].splitlines(keepends=True)
+    own = "".join(line for line in lines if "failed to allocate" not in line)
+    found = diagnose_log(seen(own))
+    assert (found.cause, found.advice) == (
+        Cause.DEVICE_OOM,
+        ADVICE[Cause.DEVICE_OOM],
+    )
+
+
+def test_what_the_driver_said_of_the_device() -> None:
+    """cuDNN's handle found 3 MiB of 79 GiB; with more than that it is not said."""
+    text = REAL["h100-cudnn-handle"]
+    said = diagnose_log(seen(text)).because[-1]
+    assert said.text.startswith("The device was full: 3 MiB of its 79.18 GiB were free")
+    roomy = text.replace("3080192 bytes free", "9080192000 bytes free")
+    told = diagnose_log(seen(roomy))
+    assert told.cause is Cause.CUDNN_INIT
+    assert "device_memory" not in {reason.signature for reason in told.because}
+
+
+@pytest.mark.parametrize("name", ["h100-cudnn-handle", "h100-cublas-handle"])
+def test_a_library_that_found_no_memory_beside_others(name: str) -> None:
+    """They are named: the driver lists them."""
+    assert "blender" in told_beside_others(name).because[-1].text
+
+
+def test_processes_that_pytorch_names() -> None:
+    """Where the driver lists nobody (in a container, say) its own text does."""
+    evidence = Evidence(
+        exit=ours(1),
+        log=seen(REAL["h100-torch-crowded"]),
+        crash=crash("torch.OutOfMemoryError", REAL["h100-torch-crowded"]),
+    )
+    found = examined(diagnose(evidence), evidence).autopsy
+    assert found is not None
+    assert found.verdict is OomVerdict.FOREIGN_TENANT
+    assert [one.what for one in found.tenants] == ["process 4223 (?)"]
+
+
+def test_the_process_has_a_limit_of_its_own() -> None:
+    """set_per_process_memory_fraction: others are named, and not the reason."""
+    evidence = Evidence(
+        exit=ours(1),
+        log=seen(REAL["h100-torch-allowed"]),
+        crash=crash("torch.OutOfMemoryError", REAL["h100-torch-allowed"]),
+        own_pids=frozenset({2512}),
+    )
+    found = examined(diagnose(evidence), evidence)
+    assert found.autopsy is not None
+    assert found.autopsy.verdict is OomVerdict.CAPACITY
+    assert [one.what for one in found.autopsy.tenants] == ["process 2438 (?)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "exception", "fraction"),
+    [
+        ("h100-jax", "jax.errors.JaxRuntimeError", True),
+        ("h100-torch-allowed", "torch.OutOfMemoryError", False),
+        ("h100-torch-crowded", "torch.OutOfMemoryError", False),
+    ],
+)
+def test_where_a_batch_is_not_sliced(
+    name: str, exception: str, *, fraction: bool
+) -> None:
+    """The advice is of what can be done there: slices are not."""
+    text = REAL[name]
+    evidence = Evidence(
+        exit=ours(1),
+        log=seen(text),
+        crash=crash(exception, text),
+        sliceable=False,
+        subject=OomSubject.STEP,
+    )
+    said = examined(diagnose(evidence), evidence).advice
+    assert "gradient_accumulation_steps" in said
+    assert "smaller slices" not in said
+    assert ("XLA_PYTHON_CLIENT_MEM_FRACTION" in said) is fraction

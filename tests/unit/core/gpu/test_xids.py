@@ -106,3 +106,18 @@ def test_an_event_reads_as_the_line_would(gpu: str | None) -> None:
     (hit,) = scan(f"{as_kernel_line(log.xids[0])}\n".encode()).hits
     assert BY_ID[hit.signature].cause is Cause.GPU_HARDWARE
     assert as_kernel_line(Xid(code=79, at=1.0, text=LINE)) == LINE
+
+
+def test_a_gpu_that_is_named_later() -> None:
+    """What the kernel told before NVML had named any GPU is of that GPU all the same."""
+    kernel = parse_xid(LINE, at=10.0)
+    other = parse_xid("NVRM: Xid (PCI:0000:99:00): 31, pid=1", at=11.0)
+    assert kernel is not None
+    assert other is not None
+    log = heard(XidLog(), [kernel, other], source="kernel", gpus=())
+    assert (log.count("GPU-a"), log.last("GPU-a")) == (0, None)
+    log = told(log, "nvml")
+    assert log.codes("GPU-a") == {79: 1}
+    assert [xid.gpu for xid in log.xids] == ["GPU-a", None]
+    log = told(log, "nvml", Xid(code=79, at=10.5, gpu="GPU-a"))
+    assert log.codes("GPU-a") == {79: 1}

@@ -3,7 +3,12 @@
 import pytest
 
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
-from supervisor.core.memory.oom_report import DumpReader, requested_by, size_in_bytes
+from supervisor.core.memory.oom_report import (
+    DumpReader,
+    processes_named,
+    requested_by,
+    size_in_bytes,
+)
 
 TF1 = """\
 2017-11-06 bfc_allocator.cc:273] Allocator (GPU_0_bfc) ran out of memory trying to \
@@ -158,6 +163,29 @@ def test_pytorch_says_it_in_one_sentence(text: str, kind: OomVerdict | None) -> 
     """Reserved and unallocated at least what was asked for is fragmentation."""
     [(_, figures)] = read(text)
     assert verdict(figures) == kind
+
+
+ALLOWED = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 "
+    "GiB of which 73.17 GiB is free. Including non-PyTorch memory, this process has 4.79 "
+    "GiB memory in use. Process 2438 has 612.00 MiB memory in use. Process 2512 has "
+    "612.00 MiB memory in use. 4.75 GiB allowed; Of the allocated memory 4.19 GiB is "
+    "allocated by PyTorch, and 1.11 MiB is reserved by PyTorch but unallocated."
+)
+
+
+def test_what_pytorch_allows_a_process() -> None:
+    """set_per_process_memory_fraction is the limit, and what is left below it all that
+    the pool can still take; the processes beside it are named."""
+    [(_, figures)] = read(ALLOWED)
+    assert figures.limit_bytes == int(4.75 * 2**30)
+    assert figures.growth_bytes == int(4.75 * 2**30) - (figures.pool_bytes or 0)
+    assert verdict(figures) is OomVerdict.CAPACITY
+    held = {one.pid: one.bytes for one in processes_named(ALLOWED)}
+    assert held == {2438: 612 * 2**20, 2512: 612 * 2**20}
+    alone = "Tried to allocate 2.00 GiB. 4.75 GiB allowed; Of the allocated memory 4.19 GiB is allocated by PyTorch"
+    [(_, figures)] = read(alone)
+    assert figures.growth_bytes == int(4.75 * 2**30) - int(4.19 * 2**30)
 
 
 def test_requests_in_other_words() -> None:

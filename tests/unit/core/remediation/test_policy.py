@@ -12,6 +12,9 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason, RemedyKind
+from supervisor.core.gpu.gpu_readings import GpuProcess
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_analysis import OomFindings, autopsy_of
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
@@ -20,7 +23,7 @@ from supervisor.core.remediation.policy import Decision, Policy
 from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.evidence import refusal
-from tests.support.stories import Story
+from tests.support.stories import GIB, TENANT, Story, gpu
 
 POLICY = Policy(
     run_id="r",
@@ -162,6 +165,60 @@ def test_a_batch_that_cannot_be_sliced(*, allowed: bool, precision: str | None) 
     else:
         assert verdict.remedy.kind is RemedyKind.STOP
         assert verdict.remedy.because == "it is a graph"
+
+
+def whole_batches(*, past: bool = False, **fields: Any) -> list[Decision]:
+    """What is decided, time after time, on a backend that has no slices; ``past``: an
+    attempt before had trained."""
+    story = Story(Cause.DEVICE_OOM, batch=BATCH, gpus=fields.pop("gpus", ()))
+    if past:
+        story.fail(step=10, steps_done=10, sliceable=False)
+    known = {"step": 1, "steps_done": 1, "sliceable": False, **fields}
+    return [story.fail(**known) for _ in range(4)]
+
+
+def test_a_backend_without_slices_stops_at_once() -> None:
+    """Before a step was done nothing else can help, and no second attempt finds that out.
+    JAX counts a step as done that it has only been given."""
+    first = whole_batches()[0]
+    assert first.remedy.kind is RemedyKind.STOP
+    assert "gradient_accumulation_steps" in first.remedy.because
+    known = Story(Cause.DEVICE_OOM, batch=BATCH).fail(steps_done=0, sliceable=True)
+    assert known.remedy.kind is RemedyKind.MICROBATCH
+
+
+def test_a_backend_without_slices_that_had_trained() -> None:
+    """A fresh process may go on where one had room before; not for ever."""
+    kinds = [one.remedy.kind for one in whole_batches(past=True)]
+    assert kinds[0] is RemedyKind.RESTART
+    assert kinds[-1] is RemedyKind.STOP
+    later = whole_batches(steps_done=7)
+    assert later[0].remedy_step == "fresh_whole"
+
+
+def test_a_backend_without_slices_beside_others() -> None:
+    """They are waited for, each time."""
+    told = whole_batches(gpus=(gpu(0, TENANT),))
+    kinds = [one.remedy.kind for one in told]
+    assert kinds == [RemedyKind.WAIT] * 3 + [RemedyKind.STOP]
+    assert "beside what others hold" in told[-1].remedy.because
+
+
+def test_a_backend_without_slices_beside_others_that_nobody_lists() -> None:
+    """In a container, say: only PyTorch's own text names who fills the GPU."""
+    memory = MemoryFigures(
+        limit_bytes=80 * GIB,
+        pool_bytes=GIB,
+        in_use_bytes=GIB,
+        free_bytes=0,
+        requested_bytes=2 * GIB,
+    )
+    other = GpuProcess(pid=4223, bytes=78 * GIB)
+    found = autopsy_of(Cause.DEVICE_OOM, memory, OomFindings(tenants=(other,)))
+    told = whole_batches(memory=memory, autopsy=found)
+    kinds = [one.remedy.kind for one in told]
+    assert kinds == [RemedyKind.RESTART] * 3 + [RemedyKind.STOP]
+    assert told[1].remedy.wait_seconds > 0.0
 
 
 def test_a_precision_of_the_spec_is_not_lowered() -> None:

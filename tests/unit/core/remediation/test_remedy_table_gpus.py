@@ -1,12 +1,16 @@
 """What a GPU costs a run: waiting for its tenants, another one, quarantine."""
 
 from dataclasses import replace
+from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.signatures.memory_rows import NO_ROOM_TO_BEGIN
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, autopsy_of
 from supervisor.core.remediation.overrides import Awaited, Overrides
+from supervisor.core.remediation.policy import Decision
+from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.stories import GIB, TENANT, Story, gpu, part
 
 
@@ -40,6 +44,30 @@ def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
     assert crowded.remedy_steps(2) == ["wait", "smaller"]
     alone = Story(Cause.CUDNN_INIT, gpus=(gpu(0, TENANT),))
     assert alone.remedy_steps(2) == ["wait", "smaller"]
+
+
+def full(story: Story, **fields: Any) -> Decision:
+    """One more attempt that found its device full before it had anything there."""
+    return story.fail(
+        signature=NO_ROOM_TO_BEGIN,
+        steps_done=None,
+        subject=OomSubject.OUTSIDE,
+        **fields,
+    )
+
+
+def test_a_device_that_was_full_before_it_began() -> None:
+    """Wait for those who hold it; where nobody knows them, start again, each time later;
+    no slices, and no end at once."""
+    crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),), batch=None)
+    assert full(crowded).remedy.kind is RemedyKind.WAIT
+    unknown = Story(Cause.DEVICE_OOM, gpus=(gpu(0),), batch=None)
+    waits = [full(unknown) for _ in range(3)]
+    assert {one.remedy.kind for one in waits} == {RemedyKind.RESTART}
+    assert waits[0].remedy.wait_seconds < waits[2].remedy.wait_seconds
+    last = full(unknown).remedy
+    assert last.kind is RemedyKind.STOP
+    assert "others had filled the GPU" in last.because
 
 
 def test_our_own_processes_are_no_tenants() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host.doctor.logind_checks import files, ipc, removes_ipc, texts
+from supervisor.host.doctor.logind_checks import files, ipc, removes_ipc, runs, texts
 
 KEEP, REMOVE = "[Login]\nRemoveIPC=no\n", "[Login]\nRemoveIPC=yes\n"
 
@@ -80,3 +80,11 @@ def test_lines(text: str, *, removes: bool) -> None:
     """Sections, comments, and words that systemd knows."""
     assert removes_ipc([text]) is removes
     assert [finding.about for finding in ipc([text])] == ["RemoveIPC"] * removes
+
+
+def test_where_no_logind_runs(tmp_path: Path) -> None:
+    """Nobody removes anything there, whatever its files say."""
+    assert not runs(tmp_path / "seats", booted=True)
+    (tmp_path / "seats").mkdir()
+    assert runs(tmp_path / "seats", booted=True)
+    assert not runs(tmp_path / "seats", booted=False)

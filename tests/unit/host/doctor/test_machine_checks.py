@@ -43,6 +43,7 @@ def test_shared_memory() -> None:
     assert levels(shared_memory(8 << 30, kept)) == {"/dev/shm": FindingLevel.OK}  # noqa: S108
     found = levels(shared_memory(64 << 20, ["[Login]\n#RemoveIPC=no\n"]))
     assert set(found.values()) == {FindingLevel.WARNING}
+    assert levels(shared_memory(8 << 30, None)) == {"/dev/shm": FindingLevel.OK}  # noqa: S108
     assert levels(shared_memory(None, kept)) == {"/dev/shm": FindingLevel.PROBLEM}  # noqa: S108
 
 

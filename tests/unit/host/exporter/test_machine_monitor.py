@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,19 +11,23 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
 from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
+from supervisor.host.exporter import machine_monitor
 from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.host_collector import HostView
 from supervisor.host.exporter.machine_monitor import (
+    FaultsOf,
     MachineMonitor,
     default_places,
     gpu_expected,
     machine_of,
 )
 from supervisor.host.gpu.gpu_monitor import GpuView
+from supervisor.host.service.clock import Clock
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 from tests.support.fake_nvml import GIB, FakeNvml
 from tests.support.long_life import WoundClock
 from tests.support.metrics import series_remembered
+from tests.support.watched import Watched
 
 DEADLINE_SECONDS = 60.0
 OURS = 2**22 + 7
@@ -152,6 +157,38 @@ def test_faults_of_one_attempt_after_another(
     nvml.xid(0, 48)
     until(lambda: observer.machine().xids.count("GPU-00000000-fake") == 2)
     assert faults_of({OURS}).gpus == ("GPU-00000000-fake",)
+
+
+def _has_lines(watched: Watched, count: int) -> bool:
+    return len(watched.watch.latest().kernel) == count
+
+
+@pytest.mark.parametrize("same_namespace", [True, False])
+def test_an_xid_of_somebody_else_on_the_same_gpu(
+    nvml: FakeNvml,
+    kernel: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    same_namespace: bool,
+) -> None:
+    """Two jobs on one GPU, each with a fault: a run hears of its own. In a container the
+    kernel's pids tell nothing, and it may be either."""
+    monkeypatch.setattr(machine_monitor, "pids_are_ours", lambda: same_namespace)
+    watched = Watched(nvml.environment, kernel)
+    try:
+        watched.sampled()
+        faults_of = FaultsOf(watched.watch, Clock(), None, 0.0, frozenset())
+        for number, pid in enumerate((1, OURS)):
+            at = int(1e6 * time.monotonic())
+            text = f"NVRM: Xid (PCI:0000:30:00): 31, pid={pid}, name=python3"
+            with kernel.open("a") as log:
+                log.write(f"4,{number},{at},-;{text}\n")
+            until(partial(_has_lines, watched, number + 1))
+        told = [hit.text for hit in faults_of({OURS}).kernel.hits]
+    finally:
+        watched.watch.close()
+    assert f"pid={OURS}" in told[0]
+    assert len(told) == (1 if same_namespace else 2)
 
 
 def test_gpus_that_the_spec_names(observer: MachineMonitor, nvml: FakeNvml) -> None:

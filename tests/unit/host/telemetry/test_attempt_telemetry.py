@@ -128,3 +128,12 @@ def test_there_are_two_tiers_whatever_a_record_says(tmp_path: Path) -> None:
     telemetry.poll()
     telemetry.close()
     assert telemetry.view.tiers.snapshots == {"durable": 1}
+
+
+def test_whether_a_batch_can_be_sliced() -> None:
+    """The training side says so of each ``fit``; an older one does not, and a file may
+    hold anything."""
+    for told, known in ((True, True), (False, False), (None, None), ("no", None)):
+        fields = {} if told is None else {"sliceable": told}
+        view = fold(AttemptView(), [Record("fit_began", 1, fields)])
+        assert view.sliceable is known

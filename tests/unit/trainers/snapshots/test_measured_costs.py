@@ -89,3 +89,13 @@ def test_of_what_a_step_takes_something_must_be_known() -> None:
     for at in (1.0, 2.0):
         steps.begins()
         assert passed(steps, at=at) is None
+
+
+def test_following_a_step_is_a_share_of_what_a_step_takes() -> None:
+    """By their medians: where a snapshot was taken meanwhile it took longer."""
+    steps = StepsBesideSaving()
+    assert steps.following == 0.0
+    for number in range(12):
+        steps.passes(number * 0.02, saving=False)
+        steps.followed(0.5 if number == 5 else 0.0001)
+    assert steps.following == pytest.approx(0.005)

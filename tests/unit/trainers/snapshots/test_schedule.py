@@ -35,6 +35,22 @@ def test_both_tiers_together_stay_within_the_budget(
     assert share <= budget * 1.000001 or any(map(float.__eq__, bounded, longest))
 
 
+@given(memory=costs, durable=costs, budget=budgets, part=st.floats(0.0, 1.0))
+def test_following_the_steps_is_part_of_the_budget(
+    memory: float, durable: float, budget: float, part: float
+) -> None:
+    """Half of the budget is the snapshots' whatever else is done a step."""
+    cadence, following = SnapshotSchedule(budget=budget), part * budget
+    plan = cadence.plan(Costs(memory=memory, durable=durable, following=following))
+    assert plan.memory_seconds is not None
+    assert plan.durable_seconds is not None
+    longest = cadence.memory_bounds[1]
+    share = memory / plan.memory_seconds
+    disk = durable / plan.durable_seconds
+    most = max(budget - following - disk, budget / 2)
+    assert share <= most * 1.000001 or plan.memory_seconds == longest
+
+
 @given(cost=costs, mean=means, budget=budgets)
 def test_intervals_are_within_their_bounds_and_follow_their_causes(
     cost: float, mean: float, budget: float

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 
 import tensorflow as tf
+from typing_extensions import override
 
 from supervisor.wire.messages.memory_answer import Variable
 from supervisor.wire.page import MemorySource
@@ -75,6 +76,7 @@ class AllocatorProbe(PacedProbe):
         self._run: Callable[[], RunningFit | None] = lambda: None
         self._variables: list[Variable] | None = None
 
+    @override
     def begin(self) -> None:
         """Memory is that of steps from here on."""
         super().begin()
@@ -83,6 +85,7 @@ class AllocatorProbe(PacedProbe):
         self._variables = None
         self._attempt.end.say(self._last_words)
 
+    @override
     def look(self, *, step: int) -> Figures | None:
         """Read and publish, and answer; None: this allocator keeps no figures."""
         self._native.ops()  # loaded, if it is built by now: that is no part of a reading

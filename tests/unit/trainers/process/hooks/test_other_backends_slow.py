@@ -247,6 +247,34 @@ def test_memory_that_runs_out_is_named(
     assert "slice" not in done.stderr
 
 
+NO_ROOM = """
+import keras, numpy as np
+class Full(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.ones((64, 4)), np.ones((64, 1)), batch_size=16, verbose=0, callbacks=[Full()])
+"""
+"""As on a GPU that is too small for the first step."""
+
+
+@on_jax
+def test_a_device_that_is_too_small_stops_at_once(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No second attempt finds out that there are no slices, and no advice speaks of them."""
+    monkeypatch.setenv("KERAS_BACKEND", JAX.name)
+    done = run(trainwarden, JAX, NO_ROOM, monkeypatch)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    (incident,) = trainwarden.json("incidents")
+    assert incident["cause"] == Cause.DEVICE_OOM
+    assert incident["remedy"]["kind"] == "stop"
+    assert "gradient_accumulation_steps" in said
+    assert "smaller slices" not in said
+
+
 def killed(
     attempts: Attempts, script: Path, *, at: str, **options: Any
 ) -> AttemptOutcome:
