@@ -178,6 +178,8 @@ def out_of_memory(place: CheckPlace, *, backend: str) -> CheckFacts:
     if backend in SLICED:
         seen.expect(facts["exit_code"] == 0, facts["said"])
         seen.expect((facts["slices"] or 1) > 1, f"slices: {facts['slices']}")
+    else:  # no slices there: nothing is tried that cannot help
+        seen.expect(facts["attempts"] == 1, f"attempts: {facts['attempts']}")
     seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")
     return seen
 

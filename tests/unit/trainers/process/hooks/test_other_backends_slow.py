@@ -259,12 +259,13 @@ model.fit(np.ones((64, 4)), np.ones((64, 1)), batch_size=16, verbose=0, callback
 """As on a GPU that is too small for the first step."""
 
 
+@on_jax
 def test_a_device_that_is_too_small_stops_at_once(
-    trainwarden: Trainwarden, where: KerasChoice, monkeypatch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No second attempt finds out that there are no slices, and no advice speaks of them."""
-    monkeypatch.setenv("KERAS_BACKEND", where.name)
-    done = run(trainwarden, where, NO_ROOM, monkeypatch)
+    monkeypatch.setenv("KERAS_BACKEND", JAX.name)
+    done = run(trainwarden, JAX, NO_ROOM, monkeypatch)
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     (incident,) = trainwarden.json("incidents")
