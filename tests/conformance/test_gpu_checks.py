@@ -171,7 +171,11 @@ def test_a_framework_that_sees_no_gpu(
 ) -> None:
     """Its checks are skipped with what to install: it may be a build for the CPU."""
     monkeypatch.setitem(frameworks.ASKED, "torch", script)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: True)
+
+    def is_there(_name: str) -> bool:
+        return True
+
+    monkeypatch.setattr(importlib.util, "find_spec", is_there)
     frameworks.lacking.cache_clear()
     found = frameworks.lacking("torch")
     frameworks.lacking.cache_clear()

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.gpu.gpu_check import ROOT
 
@@ -58,9 +58,10 @@ def _told(names: dict[str, str]) -> Iterable[tuple[str, str]]:
 
 def _masked(value: Any, rules: list[tuple[re.Pattern[str], str]]) -> Any:
     if isinstance(value, dict):
-        return {name: _masked(inner, rules) for name, inner in value.items()}
+        named = cast("dict[str, Any]", value)
+        return {name: _masked(inner, rules) for name, inner in named.items()}
     if isinstance(value, list):
-        return [_masked(inner, rules) for inner in value]
+        return [_masked(inner, rules) for inner in cast("list[Any]", value)]
     if not isinstance(value, str):
         return value
     for pattern, instead in rules:

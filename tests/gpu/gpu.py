@@ -61,7 +61,8 @@ def driver() -> tuple[dict[str, Any], str]:
 def lacks(check: GpuCheck, gpu: ChosenGpu, *, anyway: bool) -> str:
     """Why ``check`` cannot be done here; empty: it can."""
     because = check.lacks(gpu, anyway=anyway)
-    return because or next(filter(None, map(lacking, check.needs)), "")
+    missing = (lacking(name) for name in check.needs)
+    return because or next((one for one in missing if one), "")
 
 
 def fresh(directory: Path) -> Path:

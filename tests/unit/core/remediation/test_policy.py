@@ -173,7 +173,12 @@ def whole_batches(*, past: bool = False, **fields: Any) -> list[Decision]:
     story = Story(Cause.DEVICE_OOM, batch=BATCH, gpus=fields.pop("gpus", ()))
     if past:
         story.fail(step=10, steps_done=10, sliceable=False)
-    known = {"step": 1, "steps_done": 1, "sliceable": False, **fields}
+    known: dict[str, Any] = {
+        "step": 1,
+        "steps_done": 1,
+        "sliceable": False,
+        **fields,
+    }
     return [story.fail(**known) for _ in range(4)]
 
 

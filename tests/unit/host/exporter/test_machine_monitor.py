@@ -197,7 +197,11 @@ def test_a_fault_under_mps_may_be_any_clients(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(machine_monitor, "pids_are_ours", lambda: True)
     view = GpuView(users={"GPU-x": frozenset({OURS, 1, 2})})
     names = {1: "bash", 2: "python3"}
-    monkeypatch.setattr(machine_monitor, "name_of", lambda pid: names.get(pid, "?"))
+
+    def name_of(pid: int) -> str:
+        return names.get(pid, "?")
+
+    monkeypatch.setattr(machine_monitor, "name_of", name_of)
     assert strangers(view, {OURS}) == {"GPU-x": {1, 2}}
     names[1] = "nvidia-cuda-mps"  # of -server, as far as the kernel keeps it
     assert strangers(view, {OURS}) == {}
