@@ -21,7 +21,7 @@ from tensorflow.python.ops import gen_stateless_random_ops_v2 as drawing
 from tensorflow.python.ops import random_ops_util
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow.slices import slice_loss
+from trainers.backends.slices import slice_loss
 
 DRAWS = ("stateless_random_uniform_v2", "stateless_random_normal_v2")
 """What is counted."""

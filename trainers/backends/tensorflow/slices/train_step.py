@@ -22,17 +22,17 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
+from trainers.backends.slices.slice_loss import (
+    LossRule,
+    LossRules,
+    compare,
+    predict,
+)
 from trainers.backends.tensorflow.functions import tracing
 from trainers.backends.tensorflow.slices import (
     batch_ops,
     float32_accumulation,
     slice_draws,
-)
-from trainers.backends.tensorflow.slices.slice_loss import (
-    LossRule,
-    LossRules,
-    compare,
-    predict,
 )
 from trainers.backends.tensorflow.slices.slice_state import (
     Cuts,
