@@ -263,6 +263,18 @@ def samples_in(batch: Any) -> int | None:
     return None
 
 
+def first_of_arrays(adapter: Any) -> Any:
+    """The first samples of the ``ArrayDataAdapter``, in their own order, as many as a
+    batch has, and as JAX is given them."""
+    inputs, samples, size, _shuffle = array_data(adapter)
+    sliceable = array_slicing.convert_to_sliceable(inputs, target_backend="jax")
+    first = slice(0, min(size, samples))
+    batch = tree.map_structure(
+        lambda one: one.convert_to_jax_compatible(one[first]), sliceable
+    )
+    return tree.lists_to_tuples(batch)
+
+
 def pipeline_of(adapter: Any) -> Any:
     """The ``tf.data`` pipeline of a ``TFDatasetAdapter``."""
     return adapter._dataset

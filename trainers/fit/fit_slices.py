@@ -103,7 +103,7 @@ def _prepare(
     except model_build.UnbuildableError as error:
         attempt.notice(UNBUILT.format(error))
         return None
-    module = isolation.load("trainers.microbatch.prepare")
+    module = isolation.load(backend.slicer)
     try:
         prepared: Prepared = module.prepare(
             model,

@@ -32,6 +32,7 @@ class JaxBackend:
     evidence: base.StepFigures = no_step_figures
     recovery: base.StepRecovery = no_recovery
     trials: trial_support.StepTrials = jax_step_trials
+    slicer = "trainers.microbatch.jax_prepare"
 
     @property
     def calls(self) -> base.FunctionCalls:
@@ -46,14 +47,14 @@ class JaxBackend:
         self, attempt: Attempt, *, limit_bytes: int | None
     ) -> base.MemoryProbe:
         """Of the device that is computed on: a CPU's allocator tells nothing."""
-        device = _device()
+        device = device_in_use()
         if device.platform == "cpu":
             return NoProbe(attempt, limit_bytes=limit_bytes)
         reader = jax_memory.JaxReader(device)
         return PacedProbe(attempt, reader, limit_bytes=limit_bytes)
 
 
-def _device() -> Any:
+def device_in_use() -> Any:
     """The script's default device, else the first."""
     chosen = jax.config.jax_default_device
     if isinstance(chosen, str):  # a platform

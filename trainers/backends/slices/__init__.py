@@ -1,1 +1,1 @@
-"""Slices of a batch, whatever trains on them: losses that they make up, what they change."""
+"""A batch trained in slices: what that changes, whatever the framework."""

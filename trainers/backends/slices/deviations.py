@@ -13,6 +13,11 @@ LOSS_AVERAGED = (
     "it is averaged over slices"
 )
 
+HALF = (
+    "layers compute in half precision: their gradients are rounded in each slice, and not"
+    " once for the whole batch"
+)
+
 
 def added_averaged(number: int, *, of: int) -> str:
     """Of an added loss for which there is no rule."""

@@ -1,0 +1,150 @@
+"""The memory of a step, known before it runs: by XLA's own analysis of what it compiled.
+
+A step's memory is its arguments (the state, a batch), its results as far as they do not
+take the arguments' place, and one block for everything in between (XLA's buffer
+assignment; ``compiled.memory_analysis()``). No step is run for it, but each size that is
+asked for is compiled, which takes as long as compiling a step does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from supervisor.wire.slices import balanced
+from trainers.backends import slicing
+from trainers.process import allocation_subject
+
+SAFE_PART = 0.93
+"""Of the limit, that is used: the pool of a running fit is not as tidy as one before."""
+MOST_COMPILED = 6
+"""So many sizes are compiled, at most."""
+FAR_PART = 8
+"""The line through two sizes is drawn from one that is this part of the largest."""
+BATCHES_AHEAD = 1
+"""Keras puts so many batches on the device beside the one that is trained on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What steps may need."""
+
+    limit_bytes: int
+    beside_bytes: int = 0
+    """In use for what is none of the model's state."""
+
+    @property
+    def for_step(self) -> int:
+        """Bytes for a step with its state and its batches."""
+        return int(SAFE_PART * self.limit_bytes) - self.beside_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSize:
+    """What the search ended with."""
+
+    size: int
+    needed: dict[int, int]
+    """Bytes for each size that was compiled."""
+
+
+def room_of(model: Any, device: Any, *, limit_bytes: int | None) -> Room | None:
+    """What there is on ``device``; ``limit_bytes``: what the supervisor set; None: nobody
+    knows of a limit, as on a CPU."""
+    stats = stats_of(device)
+    known = [one for one in (limit_bytes, stats.get("bytes_limit")) if one]
+    if not known:
+        return None
+    state = sum(
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(_state(model))
+    )
+    beside = max(0, stats.get("bytes_in_use", 0) - state)
+    return Room(limit_bytes=min(known), beside_bytes=beside)
+
+
+def stats_of(device: Any) -> dict[str, int]:
+    """What its allocator tells; empty: nothing."""
+    try:
+        return dict(device.memory_stats() or {})
+    except RuntimeError:  # JAX's own errors are such
+        return {}
+
+
+def needed(
+    model: Any, step: Callable[[Any, Any], Any], data: Any, samples: int
+) -> int | None:
+    """Bytes that ``step`` takes for the first ``samples`` of ``data``, with the state of
+    the ``model`` and the batches; None: not even compiling it went through.
+    """
+    batch = slicing.map_leaves(lambda leaf: _shape(leaf, samples), data)
+    jitted = jax.jit(step, donate_argnums=0)
+    try:
+        found = jitted.lower(_state(model), batch).compile().memory_analysis()
+    except Exception as error:
+        if not allocation_subject.out_of_memory(error):
+            raise
+        return None
+    results = found.output_size_in_bytes - found.alias_size_in_bytes
+    one = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(batch))
+    of_step = found.argument_size_in_bytes + results + found.temp_size_in_bytes
+    return int(of_step + BATCHES_AHEAD * one)
+
+
+def largest(
+    needs: Callable[[int], int | None], *, batch: int, most: int, room: Room
+) -> FoundSize | None:
+    """The largest size up to ``most`` samples that has ``room``; None: not even one
+    sample has.
+
+    ``needs``: bytes for a size. Only fewer slices save time, so sizes are those that share
+    out the ``batch`` evenly.
+    """
+    known: dict[int, int] = {}
+
+    def fits(size: int) -> bool:
+        found = needs(size)
+        known[size] = 2 * room.limit_bytes if found is None else found
+        return known[size] <= room.for_step
+
+    size = balanced(batch=batch, size=most)
+    if fits(size):
+        return FoundSize(size=size, needed=known)
+    small = max(1, size // FAR_PART)
+    while not fits(small):
+        if small == 1 or len(known) >= MOST_COMPILED:
+            return None if small == 1 else FoundSize(size=1, needed=known)
+        small = max(1, small // FAR_PART)
+    best, failed = small, min(one for one in known if one > small)
+    while len(known) < MOST_COMPILED:
+        size = balanced(batch=batch, size=_on_the_line(known, best, failed, room))
+        if not best < size < failed:
+            break
+        best, failed = (size, failed) if fits(size) else (best, size)
+    return FoundSize(size=best, needed=known)
+
+
+def _on_the_line(known: dict[int, int], best: int, failed: int, room: Room) -> int:
+    """Where the line through a size that fits, and one that does not, reaches the end."""
+    slope = (known[failed] - known[best]) / (failed - best)
+    return best + int((room.for_step - known[best]) / max(1.0, slope))
+
+
+def _state(model: Any) -> Any:
+    """The state as a step takes it: shapes alone."""
+    return tuple(
+        [jax.ShapeDtypeStruct(one.value.shape, one.value.dtype) for one in group]
+        for group in (
+            model.trainable_variables,
+            model.non_trainable_variables,
+            model.optimizer.variables,
+            model.metrics_variables,
+        )
+    )
+
+
+def _shape(leaf: Any, samples: int) -> Any:
+    array = np.empty((), leaf.dtype)
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    return jax.ShapeDtypeStruct((samples, *leaf.shape[1:]), dtype)
