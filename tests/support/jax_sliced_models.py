@@ -56,7 +56,7 @@ class OwnLosses(keras.Model):
         """A line."""
         return self.dense(inputs)
 
-    def compute_loss(self, x, y, y_pred, sample_weight, training=True):  # noqa: ANN001, ANN201, FBT002  # as theirs
+    def compute_loss(self, x, y, y_pred, sample_weight, training=True):  # noqa: FBT002  # as theirs
         """The worst sample counts, and all others a little."""
         del x, sample_weight, training
         errors = keras.ops.square(y - y_pred)
@@ -313,7 +313,9 @@ def trained(case: Case, *, sliced: bool) -> dict[str, Any]:
         "state": [np.asarray(one.value, "float64") for one in values],
         "logs": done.history,
         "told": told,
-        "iterations": int(np.asarray(keras.ops.convert_to_tensor(model.optimizer.iterations))),
+        "iterations": int(
+            np.asarray(keras.ops.convert_to_tensor(model.optimizer.iterations))
+        ),
     }
 
 
@@ -339,4 +341,4 @@ def compare(name: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or CASES:
-        print(json.dumps([chosen, compare(chosen)]), flush=True)
+        sys.stdout.write(json.dumps([chosen, compare(chosen)]) + "\n")
