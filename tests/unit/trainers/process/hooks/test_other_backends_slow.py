@@ -259,12 +259,13 @@ model.fit(np.ones((64, 4)), np.ones((64, 1)), batch_size=16, verbose=0, callback
 """As on a GPU that is too small for the first step."""
 
 
+@_installed(TORCH)
 def test_a_device_that_is_too_small_stops_at_once(
-    trainwarden: Trainwarden, where: KerasChoice, monkeypatch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No second attempt finds out that there are no slices, and no advice speaks of them."""
-    monkeypatch.setenv("KERAS_BACKEND", where.name)
-    done = run(trainwarden, where, NO_ROOM, monkeypatch)
+    monkeypatch.setenv("KERAS_BACKEND", TORCH.name)
+    done = run(trainwarden, TORCH, NO_ROOM, monkeypatch)
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     (incident,) = trainwarden.json("incidents")
@@ -272,6 +273,25 @@ def test_a_device_that_is_too_small_stops_at_once(
     assert incident["remedy"]["kind"] == "stop"
     assert "gradient_accumulation_steps" in said
     assert "smaller slices" not in said
+
+
+@on_jax
+def test_a_device_that_is_too_small_gets_slices(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On JAX, in one restart; the attempt confirms the size, and keeps it."""
+    monkeypatch.setenv("KERAS_BACKEND", JAX.name)
+    whole = 'if "train_step" not in vars(self.model):\n            raise'
+    done = run(trainwarden, JAX, NO_ROOM.replace("raise", whole), monkeypatch)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (incident,) = trainwarden.json("incidents")
+    assert (incident["cause"], incident["remedy"]["kind"]) == (
+        Cause.DEVICE_OOM,
+        "microbatch",
+    )
+    (status,) = trainwarden.json("status")
+    assert status["attempt"] == 2
+    assert (status["microbatch"]["slices"], status["microbatch"]["size"]) == (2, 8)
 
 
 def killed(
@@ -300,10 +320,15 @@ def test_a_script_without_tensorflow(tmp_path: Path, where: KerasChoice) -> None
     assert alone.out.endswith("without\n")
 
 
-def test_slices_are_not_promised(attempts: Attempts, where: KerasChoice) -> None:
+@_installed(TORCH)
+def test_slices_are_not_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After steps were done the batch stays whole, and that is said; before, the run ends
     with what a person can do."""
-    script = attempts.script(where.script(SEEDED))
+    monkeypatch.setenv("PYTHONPATH", TORCH.packages)
+    attempts = Attempts(tmp_path, {"snapshot_every_steps": 2})
+    script = attempts.script(TORCH.script(SEEDED))
     options: dict[str, Any] = {"slice_size": 4, "slice_ceiling": 8}
     refused = killed(attempts, script, at="", **options)
     assert refused.code == EXIT_REFUSED, refused.err
