@@ -20,7 +20,8 @@ from trainers.backends import keras_compat, keras_losses, slicing
 from trainers.backends.jax import jax_backend, jax_fit
 from trainers.backends.jax.slices import slice_check, step_memory
 from trainers.backends.jax.slices.sliced_step import JaxSlicedStep
-from trainers.backends.jax.slices.step_memory import Room
+from trainers.backends.slices import size_search
+from trainers.backends.slices.size_search import Room
 from trainers.microbatch.obstacles import (
     MicrobatchRefusedError,
     Obstacle,
@@ -72,7 +73,10 @@ def prepare(
     data = first_batch()
     _build(model, data)
     limit = memory_limit_bytes
-    room = step_memory.room_of(model, jax_backend.device_in_use(), limit_bytes=limit)
+    room = None
+    if model.jit_compile and not model.run_eagerly:  # else nothing compiled tells
+        device = jax_backend.device_in_use()
+        room = step_memory.room_of(model, device, limit_bytes=limit)
     found = _examined(model, data, ceiling=slice_ceiling)
     if isinstance(found, Obstacle):
         if hopeless and slice_ceiling is not None:
@@ -150,7 +154,7 @@ def _fitting(model: Any, data: Any, *, failed: int, room: Room) -> int | None:
 
     most = max(1, int(failed * BELOW_FAILED))
     try:
-        found = step_memory.largest(needs, batch=failed, most=most, room=room)
+        found = size_search.largest(needs, batch=failed, most=most, room=room)
     except Exception:  # noqa: BLE001  # the script's code
         return None
     return None if found is None else found.size
@@ -180,7 +184,7 @@ class _Sliced:
 
         failed = min(ceiling or self.batch, self.batch)
         most = max(1, min(failed - 1, int(failed * BELOW_FAILED)))
-        found = step_memory.largest(needs, batch=self.batch, most=most, room=room)
+        found = size_search.largest(needs, batch=self.batch, most=most, room=room)
         if found is None:
             return 1, SizeSource.HALVED, "by XLA's analysis not even one sample fits"
         sizes = len(found.needed)

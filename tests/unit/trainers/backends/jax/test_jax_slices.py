@@ -134,6 +134,17 @@ class OwnStep(keras.Sequential):
     def train_step(self, state, data):
         return super().train_step(state, data)
 
+if "DEVICE" in os.environ:
+    from trainers.backends.jax import jax_backend
+
+    class Device:
+        platform = "cpu"
+
+        def memory_stats(self):
+            return {"bytes_limit": 9 << 19, "bytes_in_use": (3 << 19) + 800_000}
+
+    jax_backend.device_in_use = Device
+
 keras.utils.set_random_seed(3)
 x = np.random.default_rng(0).normal(size=(3584, 64)).astype("float32")
 kind = OwnStep if "OWN" in os.environ else keras.Sequential
@@ -212,6 +223,16 @@ def test_largest_slice_that_fits_is_known_before_a_step(
     told = found.of(RecordKind.MICROBATCH)[0]
     assert (told["size"], told["source"]) == (size, SizeSource.MEASURED), told
     assert "XLA's analysis" in told["planned"]
+
+
+def test_what_else_a_device_holds_is_room_for_no_slice(attempts: Attempts) -> None:
+    """A device of 4.5 MiB, and beside the model's state 1.5 MiB of others."""
+    found = run(
+        attempts, more="DEVICE", calibrate=True, slice_size=512, slice_ceiling=1024
+    )
+    assert found.code == 0, found.err
+    told = found.of(RecordKind.MICROBATCH)[0]
+    assert (told["size"], told["source"]) == (256, SizeSource.MEASURED), told
 
 
 def test_without_a_limit_on_jax_half_is_taken(attempts: Attempts) -> None:
