@@ -96,7 +96,8 @@ class CertifyTrial:
         options: dict[str, Any] = {"snapshot_every_steps": self.row.every}
         options["rewind"] = self.row.rewind
         options["accept_changes"] = True  # as at each restart of its own
-        options["slice_size"] = self.row.slice_size
+        if self.row.slice_size is not None:
+            options |= {"slice_size": self.row.slice_size, "allow_inexact": True}
         if self.row.keeps_compilations:
             options["compilation_directory"] = str(self.directory / "compilations")
             options["compilation_quota_bytes"] = 1 << 28  # a spec's default

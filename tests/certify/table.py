@@ -57,7 +57,7 @@ class CertifyRow:
     keeps_compilations: bool = False
     """What XLA compiled is kept from attempt to attempt, as a spec may ask."""
     slice_size: int | None = None
-    """Its batches are worked through in slices of so many samples, as a plan may ask."""
+    """Batches are worked through in slices of so many samples; None: whole."""
     quiet: bool = False
     """No step is written down: the ledger is the model's own count alone."""
     before: str | None = None

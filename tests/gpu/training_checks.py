@@ -34,7 +34,7 @@ LIMITED: dict[str, dict[str, str]] = {
 }
 """How the framework is held to 5 GiB of 80; TensorFlow by our spec."""
 SLICED = ("tensorflow", "jax")
-"""Backends on which a batch is worked through in slices."""
+"""Where a batch can be worked through in slices."""
 SPEC = """
 script = "{script}"
 name = "{name}"
@@ -149,7 +149,7 @@ def unpromised(place: CheckPlace, *, backend: str) -> CheckFacts:
 
 def out_of_memory(place: CheckPlace, *, backend: str) -> CheckFacts:
     """A step needs more than the framework may have: the cause is named, and the batch
-    worked through in slices, in one restart."""
+    worked through in slices where the backend has them."""
     seen = CheckFacts()
     environment = {"KERAS_BACKEND": backend, **LARGE, **LIMITED[backend], "OUT": "out"}
     if backend == "tensorflow":
