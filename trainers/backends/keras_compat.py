@@ -120,6 +120,20 @@ def build_by(model: Any, iterator: Any) -> None:
     model._symbolic_build(iterator=iterator)
 
 
+def build_for_any_size(model: Any, iterator: Any) -> None:
+    """As ``build_by``; but a Sequential model that takes its shapes from that batch, and
+    would be one for exactly so many samples, is one for any number of them."""
+    if model.built or not isinstance(model, keras.Sequential):
+        build_by(model, iterator)
+        return
+    _, _, data = next(iter(iterator))
+    batch = data[0] if isinstance(data, list | tuple) else next(data)
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+    if hasattr(x, "shape"):
+        model.build((None, *x.shape[1:]))
+    model._symbolic_build(data_batch=batch)
+
+
 def may_be_compiled(model: Any) -> bool:
     """Whether Keras compiles it by itself where there is a GPU."""
     return bool(not model.run_eagerly and model_supports_jit(model))

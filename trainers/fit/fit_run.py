@@ -223,6 +223,7 @@ class FitRun:
             self.model,
             self.source,
             self._attempt,
+            iterator=self.iterator,
             hopeless=self._session.step == 0 and not self.resumes,
         )
         self._determinism.tell(self._slices.why_not_exact)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
+from trainers.backends import keras_compat
 from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
 from trainers.fit.determinism import DEVIATES, REDUCED, SLICED
@@ -32,13 +33,20 @@ class Slicing:
         self._prepared: Prepared | None = None
 
     def prepare(
-        self, model: Any, source: DataSource, attempt: Attempt, *, hopeless: bool
+        self,
+        model: Any,
+        source: DataSource,
+        attempt: Attempt,
+        *,
+        iterator: Any,
+        hopeless: bool,
     ) -> None:
         """Let ``model`` train in slices where the directive asks for it.
 
-        ``hopeless``: no step was ever done.
+        ``iterator``: of the epochs, with Keras' own loop; ``hopeless``: no step was ever
+        done.
         """
-        self._prepared = _prepare(model, source, attempt, hopeless=hopeless)
+        self._prepared = _prepare(model, source, attempt, iterator, hopeless=hopeless)
 
     def restore(self) -> None:
         """Leave the model as it was."""
@@ -86,7 +94,7 @@ class Slicing:
 
 
 def _prepare(
-    model: Any, source: DataSource, attempt: Attempt, *, hopeless: bool
+    model: Any, source: DataSource, attempt: Attempt, iterator: Any, *, hopeless: bool
 ) -> Prepared | None:
     """As ``Slicing.prepare``; None where there is nothing to undo."""
     directive = attempt.directive
@@ -97,6 +105,11 @@ def _prepare(
             framework_setup.refuse(attempt, RefusalReason.MEMORY, TOO_LARGE)
         attempt.notice(WHOLE_ONLY)
         return None
+    if backend.fit.TAKES_ARRAYS:
+        # What is still to be built ``fit`` builds by a batch of its data, which draws from
+        # generators. Afterwards there would be nothing left, and other shuffles. What was
+        # begun for it ``fit`` leaves right after: to do so twice would be another epoch.
+        keras_compat.build_for_any_size(model, iterator)
     # A model that is built by its first step has no weights yet to examine.
     try:
         model_build.build_for_slices(model, source.element_spec)

@@ -77,7 +77,13 @@ class FitTrial:
         iterator = self._iterator
         self._pass_steps = iterator.steps_per_epoch or iterator.num_batches
         self._tell_of_fit()
-        Slicing().prepare(self._model, self._source, self._attempt, hopeless=False)
+        Slicing().prepare(
+            self._model,
+            self._source,
+            self._attempt,
+            iterator=iterator,
+            hopeless=False,
+        )
         self._model.make_train_function()
         done = 0
         while done < self._steps:

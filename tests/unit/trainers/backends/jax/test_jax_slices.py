@@ -265,3 +265,75 @@ def test_what_fits_a_step_of_the_scripts_own_is_told(attempts: Attempts) -> None
     assert refused["reason"] == RefusalReason.MEMORY
     assert "OwnStep has a train_step of its own; about " in refused["sentence"]
     assert "reduce" not in refused["sentence"]
+
+
+DATA = """
+import sys
+import keras, numpy as np
+
+keras.utils.set_random_seed(3)
+x = np.random.default_rng(0).normal(size=(90, 4)).astype("float32")
+y = x @ np.arange(4.0).astype("float32")[:, None]
+
+
+def batches():
+    while True:
+        for at in range(0, 90, 20):
+            yield x[at : at + 20], y[at : at + 20]
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return x[20 * index : 20 * index + 20], y[20 * index : 20 * index + 20]
+
+
+def pipeline():
+    import tensorflow as tf
+
+    rows = tf.data.Dataset.from_tensor_slices((x, y))
+    return rows.shuffle(90).batch(20)
+
+
+def arrays():
+    import jax.numpy as jnp
+
+    return jnp.asarray(x), jnp.asarray(y)
+
+
+KINDS = {
+    "arrays": lambda: (x, y), "JAX": arrays, "generator": batches,
+    "PyDataset": lambda: Batches(workers=2), "pipeline": pipeline,
+}
+model = keras.Sequential([keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+given = KINDS[sys.argv[1]]()
+given = dict(zip("xy", given)) if isinstance(given, tuple) else {"x": given}
+if "x" in given and len(given) == 1:
+    done = model.fit(**given, epochs=3, steps_per_epoch=5, verbose=0)
+else:
+    done = model.fit(**given, epochs=3, batch_size=20, verbose=0)
+print("losses", *done.history["loss"])
+"""
+
+
+@pytest.mark.parametrize(
+    "kind", sampled(["arrays", "JAX", "generator", "PyDataset", "pipeline"], "arrays")
+)
+def test_looking_at_a_batch_moves_no_data(kind: str, tmp_path: Path) -> None:
+    """A model that takes its shapes from its first batch, in slices: the same weights at
+    the beginning, and the same batches in the same order, shuffled ones too."""
+    attempts = Attempts(tmp_path)
+    script = attempts.script(DATA)
+    losses: list[list[float]] = []
+    for size in (None, 7):
+        done = attempts.run(
+            script, kind, environment=ENVIRONMENT, slice_size=size, restore=False
+        )
+        assert done.code == 0, done.err
+        assert bool(done.of(RecordKind.MICROBATCH)) is (size is not None), done.err
+        (line,) = [one for one in done.out.splitlines() if one.startswith("losses")]
+        losses.append([float(word) for word in line.split()[1:]])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
