@@ -33,7 +33,7 @@ LIMITED: dict[str, dict[str, str]] = {
     "torch": {"FRACTION": "0.06"},
 }
 """How the framework is held to 5 GiB of 80; TensorFlow by our spec."""
-SLICED = ("tensorflow", "jax")
+SLICED = ("tensorflow", "jax", "torch")
 """Where a batch can be worked through in slices."""
 SPEC = """
 script = "{script}"
@@ -159,8 +159,6 @@ def out_of_memory(place: CheckPlace, *, backend: str) -> CheckFacts:
     if backend in SLICED:
         seen.expect(facts["exit_code"] == 0, facts["said"])
         seen.expect((facts["slices"] or 1) > 1, f"slices: {facts['slices']}")
-    else:  # nothing is tried that cannot help
-        seen.expect(facts["attempts"] == 1, f"attempts: {facts['attempts']}")
     if backend == "jax":  # by XLA's analysis: a size that was tried in vain shows
         seen.expect(facts["attempts"] == 2, f"attempts: {facts['attempts']}")
     seen.expect(causes(facts)[:1] == ["device_oom"], f"named as {causes(facts)}")

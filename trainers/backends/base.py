@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from trainers.backends.slices.slice_support import SliceSupport
 from trainers.backends.trial_support import StepTrials
 from trainers.process.attempt_reporting import Attempt
 
@@ -407,6 +408,10 @@ class Backend(Protocol):
     @property
     def calls(self) -> FunctionCalls:
         """Where loops of the script's own are followed."""
+
+    @property
+    def slices(self) -> SliceSupport:
+        """Where ``fit.SLICES`` is true."""
 
     def digest(self, model: Any, element_spec: Any) -> str | None:
         """What decides the memory of a step beside the batch; None: not yet known."""

@@ -51,8 +51,12 @@ class TorchSource(DirectSource):
 
     @override
     def first_batch(self) -> Any:
-        """One of a pass of its own."""
-        return next(iter(self._loader()))
+        """One of a pass of its own; the generators are left as they were."""
+        before = self._generators()
+        try:
+            return next(iter(self._loader()))
+        finally:
+            self._put_generators(before)
 
     @override
     def order(self) -> Any:

@@ -107,9 +107,10 @@ def _prepare(
         return None
     if backend.fit.TAKES_ARRAYS:
         # What is still to be built ``fit`` builds by a batch of its data, which draws from
-        # generators. Afterwards there would be nothing left, and other shuffles. What was
-        # begun for it ``fit`` leaves right after: to do so twice would be another epoch.
+        # generators. Afterwards there would be nothing left, and other shuffles.
         keras_compat.build_for_any_size(model, iterator)
+    if not backend.traces.TRACES:  # else ``fit`` does, right after
+        iterator.reset()
     # A model that is built by its first step has no weights yet to examine.
     try:
         model_build.build_for_slices(model, source.element_spec)

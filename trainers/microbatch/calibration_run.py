@@ -8,14 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import tensorflow as tf
-
 from supervisor.wire.page import MemorySource
 from supervisor.wire.reasons import SizeSource
 from supervisor.wire.slices import ENOUGH_STEPS, balanced
-from trainers.backends.memory.allocator_figures import Figures
-from trainers.backends.tensorflow.allocator import peak_readings
-from trainers.backends.tensorflow.allocator.peak_readings import PeakReading
+from trainers.backends.memory.allocator_figures import Figures, PeakReading
+from trainers.backends.selected import backend
 from trainers.microbatch.calibration import (
     FAR,
     Need,
@@ -58,9 +55,9 @@ def readings_of(
 class CalibrationRun:
     """Runs the trials between the steps of one ``fit``."""
 
-    size: tf.Variable
-    seen: tf.Variable
-    """Both as in ``train_step.SlicedStep``."""
+    size: Any
+    seen: Any
+    """Both own variables, as ``SliceSupport.step`` takes them."""
     batch: int
     ceiling: int | None
     limit_bytes: int
@@ -85,14 +82,13 @@ class CalibrationRun:
         """Start measuring."""
         self.daring = False
         self.seen.assign(0)
-        peak_readings.reset_peak()
-        self._before = peak_readings.read()
+        backend.slices.reset_peak()
+        self._before = backend.slices.peak()
 
     def after_step(self, logs: Any) -> None:
         """Note the peak, and choose the size of the next step."""
-        for value in tf.nest.flatten(logs):
-            value.numpy()  # waits until the step is over, where steps are asynchronous
-        reading, figures = peak_readings.read(), self.figures()
+        backend.slices.wait(logs)  # where steps are asynchronous
+        reading, figures = backend.slices.peak(), self.figures()
         if self._before is None or reading is None:
             return
         if int(self.seen.numpy()) < self.batch:
@@ -128,7 +124,7 @@ class CalibrationRun:
             self.done = True
             final = settled(sizes, limit_bytes=self.limit_bytes)
             final = balanced(batch=self.batch, size=final)
-            peak_readings.reset_peak()
+            backend.slices.reset_peak()
             self._use(final, SizeSource.MEASURED, f"measured at {len(sizes)} sizes")
         else:
             self.daring = is_daring(need, trial, limit_bytes=self.limit_bytes)

@@ -9,12 +9,8 @@ person be told of a size.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import tensorflow as tf
-
 from trainers.backends import slicing
-from trainers.backends.tensorflow import fit_compat
-from trainers.backends.tensorflow.allocator import peak_readings
-from trainers.backends.tensorflow.functions import tracing
+from trainers.backends.selected import backend
 from trainers.microbatch import calibration, calibration_run
 
 
@@ -26,9 +22,9 @@ def fitting(
     Trains ``model``, so it is for a process that will not go on. ``batch``: what
     ``train_step`` takes; ``failed``: as many samples did not fit.
     """
-    if limit_bytes is None or not fit_compat.has_own_train_step(model):
+    if limit_bytes is None or not backend.fit.has_own_train_step(model):
         return None
-    if fit_compat.replicas_of(model) > 1:
+    if backend.fit.replicas_of(model) > 1:
         return None  # a step of one device's own says nothing of all
     tried = list(_trials(model, batch, failed=failed, limit_bytes=limit_bytes))
     return calibration.settled(tried, limit_bytes=limit_bytes) if tried else None
@@ -38,7 +34,7 @@ def _trials(
     model: Any, batch: Any, *, failed: int, limit_bytes: int
 ) -> Iterator[calibration.Need]:
     """What batches need, from a small one to the largest that is sure to fit."""
-    step = tracing.compiled(model, model.train_step)
+    step = backend.slices.computed_by(model, model.train_step)
     size: int | None = calibration.first_trial(batch=failed, ceiling=failed)
     while size is not None:
         readings = _readings(step, batch, size)
@@ -61,11 +57,11 @@ def _readings(
     """
     readings: list[calibration.Readings] = []
     for _ in range(1 + calibration_run.STEPS_ON_THE_WAY):
-        peak_readings.reset_peak()
-        before = peak_readings.read()
+        backend.slices.reset_peak()
+        before = backend.slices.peak()
         if not _done(step, batch, size):
             return []
-        after = peak_readings.read()
+        after = backend.slices.peak()
         if before is None or after is None:
             return []
         readings.append(calibration_run.readings_of(before, after, None))
@@ -75,8 +71,7 @@ def _readings(
 def _done(step: Callable[[Any], Any], batch: Any, size: int) -> bool:
     """Whether the step came to its end."""
     try:
-        for value in tf.nest.flatten(step(slicing.cut(batch, 0, size))):
-            value.numpy()  # waits until the step is over
+        backend.slices.wait(step(slicing.cut(batch, 0, size)))
     except Exception:  # noqa: BLE001  # the script's code and data, short of memory
         return False
     return True

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import SizeSource
 from supervisor.wire.records.oom_subject import OomSubject
 from supervisor.wire.slices import count
 from trainers.backends import keras_losses, slicing
-from trainers.backends.memory.allocator_figures import Figures
-from trainers.backends.tensorflow import fit_compat, memory_compat
-from trainers.backends.tensorflow.allocator import native_ops, peak_readings
-from trainers.backends.tensorflow.data import data_compat
+from trainers.backends.memory.allocator_figures import Figures, PeakReading
+from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import TIGHT_PART, stepped_back
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
@@ -78,8 +75,8 @@ def prepare(
     """
     if slice_size is None and not calibrate:
         return Prepared()
-    limit = memory_limit_bytes or memory_compat.gpu_limit_bytes()
-    rule = reduce if fit_compat.has_own_train_step(model) else None
+    limit = _least(memory_limit_bytes, backend.slices.limit_bytes())
+    rule = reduce if backend.fit.has_own_train_step(model) else None
     with _trying(hopeless=hopeless):
         data = first_batch()
         batch = keras.utils.unpack_x_y_sample_weight(data)
@@ -94,7 +91,7 @@ def prepare(
     if not allow_inexact:
         refuse_deviations(strategy.deviations)
     total = _of_one_replica(model, batch)
-    climbs = calibrate and limit is not None and peak_readings.read() is not None
+    climbs = calibrate and limit is not None and backend.slices.peak() is not None
     size, source = first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
         model=model,
@@ -106,6 +103,11 @@ def prepare(
         limit_bytes=limit,
         report=report,
     ).install()
+
+
+def _least(*limits: int | None) -> int | None:
+    """Of those that are known."""
+    return min((one for one in limits if one), default=None)
 
 
 @contextlib.contextmanager
@@ -140,7 +142,7 @@ def _strategy(
 def _of_one_replica(model: Any, batch: Any) -> int:
     """Samples of a batch that one device works through."""
     samples = int(slicing.leaves(batch[0])[0].shape[0])
-    return -(-samples // fit_compat.replicas_of(model))
+    return -(-samples // backend.fit.replicas_of(model))
 
 
 def _too_large(
@@ -150,7 +152,7 @@ def _too_large(
     fits = None
     if not obstacle.whole_only:
         fits = custom_step_sizing.fitting(model, data, failed=failed, limit_bytes=limit)
-    own_step = fit_compat.has_own_train_step(model)
+    own_step = backend.fit.has_own_train_step(model)
     return too_large(obstacle, failed=failed, fits=fits, reducible=own_step)
 
 
@@ -202,6 +204,8 @@ class _Installation:
             del model.train_step, model.make_train_function
             model.train_function = before
 
+        if slower := backend.slices.compiles_less(model):
+            self.report(RecordKind.NOTICE, sentence=slower)
         said = "being measured" if climbs else "as planned"
         self._on_size(self.size, self.source, said)
         return Prepared(
@@ -227,7 +231,7 @@ class _Installation:
         def train_function(iterator: Any) -> Any:
             calibration = self._calibration
             if calibration is None or calibration.done:
-                before = peak_readings.read()
+                before = backend.slices.peak()
                 logs = function(iterator)
                 self._watch_peak(before)
             else:
@@ -256,7 +260,11 @@ class _Installation:
 
     def _figures(self) -> Figures | None:
         """With XLA a plan without the map would be luck."""
-        return native_ops.figures(needed=bool(self.model.jit_compile))
+        return backend.slices.figures(needed=self._is_compiled())
+
+    def _is_compiled(self) -> bool:
+        less = backend.slices.compiles_less(self.model)
+        return bool(self.model.jit_compile) and less is None
 
     def _on_size(self, size: int, source: SizeSource, planned: str) -> None:
         self.report(
@@ -278,14 +286,14 @@ class _Installation:
             slices=count(batch=self.batch, size=size),
             peak_bytes=peak_bytes,
             limit_bytes=self.limit_bytes,
-            jit=bool(self.model.jit_compile),
+            jit=self._is_compiled(),
             **known,
         )
 
-    def _watch_peak(self, before: peak_readings.PeakReading | None) -> None:
+    def _watch_peak(self, before: PeakReading | None) -> None:
         """``before``: the step that is over now. What was higher than its peak already
         (a validation in whole batches) is nothing that slices need."""
-        reading = peak_readings.read()
+        reading = backend.slices.peak()
         if reading is None:
             return
         if reading.peak_bytes > self._reported_peak * PEAK_NEWS:
@@ -293,9 +301,7 @@ class _Installation:
         if before is not None and reading.peak_bytes > before.peak_bytes:
             self._step_back(before, reading)
 
-    def _step_back(
-        self, before: peak_readings.PeakReading, after: peak_readings.PeakReading
-    ) -> None:
+    def _step_back(self, before: PeakReading, after: PeakReading) -> None:
         """Take a smaller slice where the step came too near the limit."""
         if self.limit_bytes is None:
             return
@@ -310,7 +316,7 @@ class _Installation:
         )
         if smaller < size:
             self._on_peak(size, after.peak_bytes)
-            peak_readings.reset_peak()
+            backend.slices.reset_peak()
             self._made.size.assign(smaller)
             self._on_size(
                 smaller,
@@ -323,8 +329,8 @@ class _Made:
     """A sliced train function and the variables it reads; outlives one ``fit``."""
 
     def __init__(self) -> None:
-        self.size = data_compat.own_variable(np.int32(1), shape=[])
-        self.seen = data_compat.own_variable(np.int32(0), shape=[])
+        self.size = backend.slices.own_variable(1)
+        self.seen = backend.slices.own_variable(0)
         self.function: Callable[[Any], Any] | None = None
 
 

@@ -14,68 +14,24 @@ well what becomes of the learning rate:
   5, which keeps the variance of an update).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
-from trainers.backends import keras_compat, slicing
-from trainers.backends.tensorflow.functions import tracing
+from trainers.backends import keras_compat
+from trainers.backends.selected import backend
 
 EXPONENTS = {"keep": 0.0, "sqrt": 0.5, "linear": 1.0}
 """The learning rate is divided by this power of k, by the spec's rule."""
 
 
-class ReducedStep:
-    """Takes the place of ``model.train_step``. One instance serves one ``fit``."""
-
-    def __init__(
-        self, model: Any, *, size: tf.Variable, seen: tf.Variable, rule: str
-    ) -> None:
-        """``size`` and ``seen``: as in ``train_step.SlicedStep``; ``rule``: a key
-        of ``EXPONENTS``."""
-        self._seen = seen
-        self._size = size
-        self._exponent = EXPONENTS[rule]
-        self._rates = rates(model)
-        self._step = tracing.compiled(model, model.train_step)
-
-    def __call__(self, data: Any) -> Any:
-        """The script's step for each part of the batch ``data``; the last one's logs."""
-        total = tf.shape(slicing.leaves(data)[0])[0]
-        self._seen.assign(tf.maximum(self._seen, total))
-        size = self._size.value()
-        with self._lowered(-(-total // size)):
-            first = self._part(data, 0, size)
-
-            def body(start: Any, logs: Any) -> Any:
-                del logs
-                return start + size, self._part(data, start, start + size)
-
-            _, logs = tf.while_loop(
-                lambda start, _: start < total,
-                body,
-                (size, first),
-                parallel_iterations=1,
-            )
-        return logs
-
-    def _part(self, data: Any, start: Any, stop: Any) -> Any:
-        logs = self._step(slicing.cut(data, start, stop))
-        return tf.nest.map_structure(tf.convert_to_tensor, logs)
-
-    @contextmanager
-    def _lowered(self, parts: Any) -> Iterator[None]:
-        """The learning rates by the rule; callbacks and snapshots see the script's."""
-        kept = [rate.value + 0 for rate in self._rates] if self._exponent else []
-        divisor = tf.cast(parts, "float32") ** self._exponent
-        for rate, value in zip(self._rates, kept, strict=False):
-            rate.assign(value / tf.cast(divisor, value.dtype))
-        yield
-        for rate, value in zip(self._rates, kept, strict=False):
-            rate.assign(value)
+def maker(model: Any, rule: str) -> Callable[..., Any]:
+    """Makes the step, of the variables ``size`` and ``seen``; ``rule``: a key of
+    ``EXPONENTS``."""
+    return backend.slices.reduced_step(
+        model, exponent=EXPONENTS[rule], rates=rates(model)
+    )
 
 
 def deviations(model: Any, rule: str) -> tuple[str, ...]:

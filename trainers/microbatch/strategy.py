@@ -1,12 +1,11 @@
 """The strategy for a model's batch: a sum over slices, or several smaller batches."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainers.backends.tensorflow.slices import equivalence_check
-from trainers.backends.tensorflow.slices.train_step import SlicedStep
+from trainers.backends.selected import backend
+from trainers.backends.slices import equivalence_check
 from trainers.microbatch import rebatch_step
 
 
@@ -39,14 +38,16 @@ def strategy_of(
             mode="reduce",
             deviations=rebatch_step.deviations(model, rule),
             rules=rule,
-            step=functools.partial(rebatch_step.ReducedStep, model, rule=rule),
+            step=rebatch_step.maker(model, rule),
         )
     samples = max(2, min(equivalence_check.SAMPLES, ceiling // 4))
-    findings = equivalence_check.examine(model, batch, samples=samples)
+    findings = equivalence_check.examine(
+        model, batch, samples=samples, support=backend.slices
+    )
     rules = findings.rules
     return Strategy(  # one update a batch, of the sums over its slices
         mode="two_pass" if rules.two_pass else "exact",
         deviations=findings.deviations,
         rules=(rules, products),
-        step=functools.partial(SlicedStep, model, rules=rules, wide_products=products),
+        step=backend.slices.step(model, rules=rules, wide_products=products),
     )

@@ -13,8 +13,9 @@
 5. Each attempt begins with fresh clocks; what was learned stays.
 6. An allocator that finds no memory waits ten seconds before it says so. XLA, choosing
    among algorithms in the first step, goes on to the next: dozens of them, on a GPU that
-   is too small for the step. Refused so often without any progress, an attempt is out of
-   memory, and the rest of the waiting is spared.
+   is too small for the step. Refused so often, one right after the other, while nothing
+   but a first step is under way, an attempt is out of memory, and the rest of the waiting
+   is spared. A script that tries what fits, outside of ``fit``, is left alone.
 
 Quantiles by phase take the place of NVIDIA's resiliency extension's "five times the
 longest interval", which one slow step widens for ever.
@@ -47,6 +48,12 @@ WORK_PART = 0.01
 MOST_REFUSALS = 8
 """Allocations that failed, one after the other, since there last was progress. Slices that
 are tried for their size meet fewer."""
+
+REFUSAL_SECONDS = 15.0
+"""From one to the next, on average: the allocator waits for ten."""
+
+REFUSING = "compiling"
+"""The phase in which that is looked for: the first step of a ``fit``."""
 
 STOPPED = frozenset("Tt")
 """States of proc(5): stopped by a signal, or by a debugger."""
@@ -166,6 +173,8 @@ class Liveness:
     """As ``stalled_for``, work not counted: what is learned."""
     refusals_at: int = 0
     """``refusals`` when there last was progress."""
+    unrefused_for: float = 0.0
+    """``unmoved_for`` when the first of them came since."""
     work_at: float = 0.0
     """``work_seconds`` when there last was progress."""
     cpu_at_beat: float | None = None
@@ -222,6 +231,7 @@ def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang 
         stalled_for=0.0 if alive else liveness.stalled_for + passed,
         unmoved_for=0.0 if moved else liveness.unmoved_for + passed,
         refusals_at=seen.refusals if moved else liveness.refusals_at,
+        unrefused_for=_unrefused(liveness, passed, moved=moved),
         work_at=(seen.work_seconds or 0.0) if alive else liveness.work_at,
         seen=intervals,
         cpu_at_beat=seen.cpu_seconds if beat else liveness.cpu_at_beat,
@@ -260,7 +270,7 @@ def _learn(liveness: Liveness, passed: float) -> Mapping[str, ProgressIntervals]
 def _hang(seen: Liveness) -> Hang | None:
     """Progress is what counts; without heartbeats it is the native kind."""
     phase = seen.last.phase or "starting"
-    if seen.last.refusals - seen.refusals_at >= MOST_REFUSALS:
+    if phase == REFUSING and _is_refused(seen):
         return Hang(
             kind=KillReason.REFUSED,
             phase=phase,
@@ -280,6 +290,21 @@ def _hang(seen: Liveness) -> Hang | None:
                 kind=kind, phase=phase, seconds=waited, deadline=deadline, usual=usual
             )
     return None
+
+
+def _unrefused(liveness: Liveness, passed: float, *, moved: bool) -> float:
+    """Follows ``unmoved_for`` until memory is refused for the first time."""
+    if moved:
+        return 0.0
+    before = liveness.last.refusals == liveness.refusals_at
+    return liveness.unmoved_for + passed if before else liveness.unrefused_for
+
+
+def _is_refused(seen: Liveness) -> bool:
+    """Often enough, and one right after the other."""
+    refused = seen.last.refusals - seen.refusals_at
+    took = seen.unmoved_for - seen.unrefused_for
+    return refused >= MOST_REFUSALS and took <= REFUSAL_SECONDS * refused
 
 
 def _longer_if_busy(

@@ -504,3 +504,51 @@ def torch_compiled_rest():
     model = noisy(jit=True)
     train(model, x, y, batch_size=20, epochs=3)
     finish(model)
+
+
+# --- slices ----------------------------------------------------------------------
+
+
+def torch_sliced():
+    x, y = seeded()
+    model = noisy()
+    train(model, x, y, batch_size=BATCH, epochs=4)
+    finish(model)
+
+
+def of_the_whole(target, prediction):
+    """No mean over samples: it takes two passes."""
+    classes = keras.ops.cast(keras.ops.reshape(target, (-1,)), "int32")
+    target = keras.ops.one_hot(classes, 2)
+    spread = keras.ops.std(prediction) - keras.ops.std(target)
+    return keras.ops.square(spread) + keras.ops.mean(
+        keras.ops.square(target - prediction)
+    )
+
+
+def torch_sliced_loader():
+    import torch
+
+    class Shifted(torch.nn.Module):
+        """Keeps statistics; as BatchNorm1d, but for a slice of one sample, too."""
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(8))
+
+        def forward(self, rows):
+            if self.training and rows.device.type != "meta":
+                with torch.no_grad():
+                    self.mean = 0.9 * self.mean + 0.1 * rows.mean(0)
+            return rows - self.mean
+
+    x, y = seeded()
+    wrap = keras.layers.TorchModuleWrapper
+    model = make(
+        layers.Dense(8, "relu"),
+        wrap(Shifted(), output_shape=(None, 8)),
+        wrap(torch.nn.Dropout(0.2), output_shape=(None, 8)),
+    )
+    model.compile("adam", of_the_whole)
+    train(model, loader(x, y, shuffle=True), epochs=4)
+    finish(model)

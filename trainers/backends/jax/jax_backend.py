@@ -17,6 +17,7 @@ from trainers.backends.jax import (
 )
 from trainers.backends.memory.paced_probe import PacedProbe
 from trainers.backends.no_probe import NoProbe
+from trainers.backends.slices.slice_support import SliceSupport
 from trainers.process.attempt_reporting import Attempt
 
 
@@ -37,6 +38,11 @@ class JaxBackend:
     @property
     def calls(self) -> base.FunctionCalls:
         """Nobody asks where no loop is followed."""
+        raise NotImplementedError
+
+    @property
+    def slices(self) -> SliceSupport:
+        """``jax_prepare`` knows its own, and asks nobody."""
         raise NotImplementedError
 
     def digest(self, model: Any, element_spec: Any) -> str | None:  # noqa: ARG002  # of the Protocol

@@ -4,10 +4,13 @@ XLA's allocator by default (BFC, TensorFlow's as well) counts its pool, which is
 limit from the start unless ``XLA_PYTHON_CLIENT_PREALLOCATE=false``, and its largest free
 block; others, and older versions, count less. Nothing here imports JAX.
 
-Peak and largest request cannot be reset: they count since the process began.
+Peak and largest request cannot be reset: they count since the process began. What a
+``fit`` needs is known from them once they have risen; until then the most that was seen
+between two steps stands for the peak, which is less than it was.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from supervisor.wire.page import MemorySource
@@ -45,6 +48,19 @@ def figures_of(stats: Mapping[str, int] | None) -> Figures | None:
     )
 
 
+def since(earlier: Figures | None, found: Figures, *, highest: int) -> Figures:
+    """``found``, of what came after ``earlier`` alone; ``highest``: the most that was seen
+    in use since."""
+    if earlier is None:
+        return found
+    asked, before = found.largest_request, earlier.largest_request
+    return replace(
+        found,
+        peak=found.peak if found.peak > earlier.peak else highest,
+        largest_request=None if before is not None and asked == before else asked,
+    )
+
+
 class JaxReader:
     """The allocator of one device."""
 
@@ -53,14 +69,24 @@ class JaxReader:
     def __init__(self, device: Any) -> None:
         """``device``: one of JAX."""
         self._device = device
+        self._earlier: Figures | None = None
+        """As it was when the steps began."""
+        self._highest = 0
+        """In use between two steps since then."""
 
     def begin(self) -> bool:
-        """There is no peak that could be reset."""
-        return self.read() is not None
+        """What was before is not of the steps from here on."""
+        self._earlier = figures_of(self._stats())
+        self._highest = 0
+        return self._earlier is not None
 
     def read(self) -> Figures | None:
         """None where the device is in trouble, too."""
-        return figures_of(self._stats())
+        found = figures_of(self._stats())
+        if found is None:
+            return None
+        self._highest = max(self._highest, found.in_use)
+        return since(self._earlier, found, highest=self._highest)
 
     def counts(self) -> tuple[int, int] | None:
         """By the same call: there is no cheaper one."""

@@ -6,6 +6,15 @@ from supervisor.wire.page import MemorySource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeakReading:
+    """Bytes of one allocator."""
+
+    current_bytes: int
+    peak_bytes: int
+    """Highest since the process began or the peak was last reset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """What the allocator says, in bytes; None: not known.
 

@@ -1,6 +1,10 @@
 """Keras on TensorFlow: which module answers for which part."""
 
+import functools
+from typing import Any
+
 from trainers.backends import base, trial_support
+from trainers.backends.slices import slice_support
 from trainers.backends.tensorflow import (
     fit_compat,
     hidden_parts,
@@ -14,6 +18,9 @@ from trainers.backends.tensorflow import (
 from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
 from trainers.backends.tensorflow.functions import function_calls, tracing
 from trainers.backends.tensorflow.randomness import random_state
+from trainers.process.script import isolation
+
+SLICES = "trainers.backends.tensorflow.slices.tensorflow_slices"
 
 
 class TensorFlowBackend:
@@ -32,3 +39,10 @@ class TensorFlowBackend:
     slicer = "trainers.microbatch.prepare"
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe
+
+    @functools.cached_property
+    def slices(self) -> slice_support.SliceSupport:
+        """Imported where a batch is sliced: nothing else is held up, or fails, by it."""
+        module: Any = isolation.load(SLICES)
+        found: slice_support.SliceSupport = module
+        return found

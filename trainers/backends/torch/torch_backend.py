@@ -1,5 +1,6 @@
 """Keras on PyTorch: which module answers for which part."""
 
+import functools
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from trainers.backends import base, no_recovery, no_step_figures, trial_support
 from trainers.backends.memory.paced_probe import PacedProbe
 from trainers.backends.no_probe import NoProbe
+from trainers.backends.slices.slice_support import SliceSupport
 from trainers.backends.torch import (
     torch_fit,
     torch_hidden,
@@ -18,6 +20,9 @@ from trainers.backends.torch import (
     torch_variables,
 )
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.script import isolation
+
+SLICES = "trainers.backends.torch.torch_slices"
 
 
 class TorchBackend:
@@ -38,6 +43,13 @@ class TorchBackend:
     def calls(self) -> base.FunctionCalls:
         """Nobody asks where no loop is followed."""
         raise NotImplementedError
+
+    @functools.cached_property
+    def slices(self) -> SliceSupport:
+        """Imported where a batch is sliced: nothing else is held up, or fails, by it."""
+        module: Any = isolation.load(SLICES)
+        found: SliceSupport = module
+        return found
 
     def digest(self, model: Any, element_spec: Any) -> str | None:  # noqa: ARG002  # of the Protocol
         """Not known: no sizes of slices are measured."""

@@ -33,7 +33,7 @@ from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = True
 LOADS = True
-SLICES = False
+SLICES = True
 WHY_NOT_RECOMPUTED: str | None = "that is not done on PyTorch"
 GLANCES_COUNT = False
 STANDS_IN = False

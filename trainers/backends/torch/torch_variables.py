@@ -6,7 +6,7 @@ buffers: running means of a ``BatchNorm``, say.
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -49,6 +49,33 @@ def _buffers(model: Any) -> Iterator[tuple[str, Any]]:
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 yield f"buffer:{path}.{name}", buffer
+
+
+class KeptBuffers:
+    """The buffers of modules, as they are now."""
+
+    def __init__(self, modules: Iterable[Any]) -> None:
+        self._kept = [
+            (module, name, buffer, buffer.clone())
+            for module in modules
+            for name, buffer in module._buffers.items()
+            if buffer is not None
+        ]
+
+    @property
+    def changed(self) -> bool:
+        """Whether any has another value since, or is another."""
+        return not all(
+            torch.equal(module._buffers[name], value)
+            for module, name, _, value in self._kept
+        )
+
+    def put_back(self) -> None:
+        """A module may have put another tensor into its place, too."""
+        with torch.no_grad():
+            for module, name, buffer, value in self._kept:
+                buffer.copy_(value)
+                module._buffers[name] = buffer
 
 
 def listed(model: Any) -> list[tuple[str, Any]]:

@@ -304,10 +304,38 @@ def test_memory_refused_again_and_again_is_no_wait_for_a_compiler() -> None:
     assert f"memory ran out {MOST_REFUSALS} times" in hang.sentence
 
 
+@pytest.mark.parametrize(
+    ("phase", "every"), [("starting", 20), ("training", 20), ("compiling", 200)]
+)
+def test_refusals_elsewhere_or_now_and_then_are_outlived(
+    phase: str, every: int
+) -> None:
+    """A script that tries which batch fits, and a first step that finds another way."""
+    looks = [
+        replace(
+            TRAINING,
+            phase=phase,
+            heartbeat_ns=n,
+            work_seconds=n * TICK,
+            output_bytes=n,
+            refusals=n // every,
+            progress=(n // 50 if phase == "training" else 0,),
+        )
+        for n in range(4000)
+    ]
+    assert watch(looks)[1] is None
+
+
 def test_refusals_between_which_there_is_progress_are_outlived() -> None:
     """A script that catches them, or a step that found another way."""
     looks = [
-        replace(TRAINING, heartbeat_ns=n, refusals=n // 20, progress=(n // 50,))
+        replace(
+            TRAINING,
+            phase="compiling",
+            heartbeat_ns=n,
+            refusals=n // 20,
+            progress=(n // 50,),
+        )
         for n in range(4000)
     ]
     assert watch(looks)[1] is None

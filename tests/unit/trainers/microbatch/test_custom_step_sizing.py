@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras import layers
 
 from tests.support.sliced_models import X, Y
+from trainers.backends.memory.allocator_figures import PeakReading
 from trainers.backends.tensorflow.allocator import peak_readings
-from trainers.backends.tensorflow.allocator.peak_readings import PeakReading
 from trainers.microbatch import custom_step_sizing
 
 

@@ -9,22 +9,14 @@ no small tensors: a small model would need 0 bytes.
 
 import contextlib
 import os
-from dataclasses import dataclass
 
 import tensorflow as tf
+
+from trainers.backends.memory.allocator_figures import PeakReading
 
 BFC_ON_CPU = "TF_CPU_ALLOCATOR_USE_BFC"
 TRUE = frozenset({"1", "true"})
 """How TensorFlow reads it (tsl/util/env_var.cc)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakReading:
-    """Bytes of one allocator."""
-
-    current_bytes: int
-    peak_bytes: int
-    """Highest since the process began or ``reset_peak`` was last called."""
 
 
 def device() -> str:

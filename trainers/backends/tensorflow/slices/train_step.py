@@ -22,6 +22,7 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
+from trainers.backends.slices import batch_ops
 from trainers.backends.slices.slice_loss import (
     LossRule,
     LossRules,
@@ -30,7 +31,6 @@ from trainers.backends.slices.slice_loss import (
 )
 from trainers.backends.tensorflow.functions import tracing
 from trainers.backends.tensorflow.slices import (
-    batch_ops,
     float32_accumulation,
     slice_draws,
 )

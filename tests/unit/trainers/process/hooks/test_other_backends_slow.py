@@ -259,30 +259,13 @@ model.fit(np.ones((64, 4)), np.ones((64, 1)), batch_size=16, verbose=0, callback
 """As on a GPU that is too small for the first step."""
 
 
-@_installed(TORCH)
-def test_a_device_that_is_too_small_stops_at_once(
-    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No second attempt finds out that there are no slices, and no advice speaks of them."""
-    monkeypatch.setenv("KERAS_BACKEND", TORCH.name)
-    done = run(trainwarden, TORCH, NO_ROOM, monkeypatch)
-    said = done.stdout + done.stderr
-    assert done.returncode == 1, said
-    (incident,) = trainwarden.json("incidents")
-    assert incident["cause"] == Cause.DEVICE_OOM
-    assert incident["remedy"]["kind"] == "stop"
-    assert "gradient_accumulation_steps" in said
-    assert "smaller slices" not in said
-
-
-@on_jax
 def test_a_device_that_is_too_small_gets_slices(
-    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, where: KerasChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On JAX, in one restart; the attempt confirms the size, and keeps it."""
-    monkeypatch.setenv("KERAS_BACKEND", JAX.name)
+    """In one restart; the attempt confirms the size, and keeps it."""
+    monkeypatch.setenv("KERAS_BACKEND", where.name)
     whole = 'if "train_step" not in vars(self.model):\n            raise'
-    done = run(trainwarden, JAX, NO_ROOM.replace("raise", whole), monkeypatch)
+    done = run(trainwarden, where, NO_ROOM.replace("raise", whole), monkeypatch)
     assert done.returncode == 0, done.stdout + done.stderr
     (incident,) = trainwarden.json("incidents")
     assert (incident["cause"], incident["remedy"]["kind"]) == (
@@ -318,25 +301,6 @@ def test_a_script_without_tensorflow(tmp_path: Path, where: KerasChoice) -> None
     assert last.of("restored")
     assert (last.code, last.out) == (0, alone.out), last.err
     assert alone.out.endswith("without\n")
-
-
-@_installed(TORCH)
-def test_slices_are_not_promised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After steps were done the batch stays whole, and that is said; before, the run ends
-    with what a person can do."""
-    monkeypatch.setenv("PYTHONPATH", TORCH.packages)
-    attempts = Attempts(tmp_path, {"snapshot_every_steps": 2})
-    script = attempts.script(TORCH.script(SEEDED))
-    options: dict[str, Any] = {"slice_size": 4, "slice_ceiling": 8}
-    refused = killed(attempts, script, at="", **options)
-    assert refused.code == EXIT_REFUSED, refused.err
-    assert "make it smaller in the script" in refused.err
-    assert killed(attempts, script, at="7").code == -signal.SIGKILL
-    resumed = killed(attempts, script, at="", **options)
-    assert resumed.code == 0, resumed.err
-    assert "The batch is not sliced" in told(resumed)
 
 
 def test_a_session_only_iterates(attempts: Attempts, where: KerasChoice) -> None:

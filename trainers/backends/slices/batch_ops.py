@@ -5,19 +5,19 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow.randomness import random_state
+from trainers.backends.slices.slice_support import SliceSupport
 
 TILED_BYTES = 16 * 1024 * 1024
 """Predictions are repeated to meet the labels of the whole batch, up to this size."""
 
 
 def tensors(structure: Any) -> Any:
-    """``structure`` with TensorFlow tensors as leaves."""
-    return slicing.map_leaves(tf.convert_to_tensor, structure)
+    """``structure`` with tensors of the framework as leaves."""
+    return slicing.map_leaves(keras.ops.convert_to_tensor, structure)
 
 
 def length(structure: Any) -> int:
@@ -40,41 +40,45 @@ def near(left: Any, right: Any, tolerance: float) -> bool:
 
 def uneven(weight: Any) -> Any:
     """Weights that differ from sample to sample, so that dividing by them shows."""
-    return slicing.map_leaves(
-        lambda leaf: (
-            leaf
-            * tf.reshape(
-                1 + tf.cast(tf.range(tf.shape(leaf)[0]) % 7, leaf.dtype) / 7,
-                [-1] + [1] * (len(leaf.shape) - 1),
-            )
-        ),
-        weight,
-    )
+
+    def one(leaf: Any) -> Any:
+        shape = [-1] + [1] * (len(leaf.shape) - 1)
+        factors = 1 + np.arange(leaf.shape[0], dtype=np.float32) % 7 / 7
+        return leaf * keras.ops.convert_to_tensor(
+            factors.reshape(shape), dtype=keras.backend.standardize_dtype(leaf.dtype)
+        )
+
+    return slicing.map_leaves(one, weight)
 
 
 def tiled(y: Any, predictions: Any, weight: Any) -> tuple[Any, Any, Any]:
     """The few predictions repeated to meet the labels of (nearly) the whole batch."""
     few = length(predictions)
     size = sum(
-        leaf.dtype.size * int(np.prod(leaf.shape[1:]))
+        _bytes_of(leaf.dtype) * int(np.prod(leaf.shape[1:]))
         for leaf in slicing.leaves(predictions)
     )
     known = length(y) if slicing.leaves(y) else few
     samples = min(known, max(few, TILED_BYTES // max(1, size)))
-    rows = tf.range(samples) % few
+    rows = keras.ops.convert_to_tensor(np.arange(samples, dtype=np.int32) % few)
     return (
         tensors(slicing.cut(y, 0, samples)),
-        _with_company(predictions, lambda leaf: tf.gather(leaf, rows)),
+        with_company(predictions, lambda leaf: keras.ops.take(leaf, rows, axis=0)),
         uneven(tensors(slicing.cut(weight, 0, samples))),
     )
 
 
+def _bytes_of(dtype: Any) -> int:
+    name = keras.backend.standardize_dtype(dtype)
+    return 2 if name == "bfloat16" else np.dtype(name).itemsize
+
+
 def cut(predictions: Any, start: int, stop: int) -> Any:
     """Some samples of predictions, with the masks and logits that go with them."""
-    return _with_company(predictions, lambda leaf: leaf[start:stop])
+    return with_company(predictions, lambda leaf: leaf[start:stop])
 
 
-def _with_company(predictions: Any, function: Any) -> Any:
+def with_company(predictions: Any, function: Any) -> Any:
     """``function`` of each prediction, and of the mask and logits that go with it."""
 
     def one(leaf: Any) -> Any:
@@ -97,15 +101,15 @@ def changing(model: Any) -> list[Any]:
 
 def values_of(variables: Sequence[Any]) -> dict[int, Any]:
     """Copies of the values, by the variables' ``id``."""
-    return {id(one): one.numpy() for one in variables}
+    return {id(one): np.array(one.numpy()) for one in variables}
 
 
 @contextlib.contextmanager
-def state_kept(model: Any) -> Iterator[None]:
+def state_kept(model: Any, support: SliceSupport) -> Iterator[None]:
     """Put back what calling the model and its metrics changes."""
     variables = [*model.non_trainable_variables, *model.metrics_variables]
     kept = values_of(variables)
-    with random_state.random_states_kept():
+    with support.kept(model):
         try:
             yield
         finally:

@@ -13,18 +13,10 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
 from trainers.backends.slices import deviations as sentences
-from trainers.backends.slices.slice_loss import (
-    LossRule,
-    LossRules,
-    compare,
-    predict,
-)
-from trainers.backends.tensorflow.slices import slice_draws
-from trainers.backends.tensorflow.slices.batch_ops import (
+from trainers.backends.slices.batch_ops import (
     changing,
     cut,
     length,
@@ -36,6 +28,13 @@ from trainers.backends.tensorflow.slices.batch_ops import (
     uneven,
     values_of,
 )
+from trainers.backends.slices.slice_loss import (
+    LossRule,
+    LossRules,
+    compare,
+    predict,
+)
+from trainers.backends.slices.slice_support import SliceSupport
 from trainers.process import allocation_subject
 
 SAMPLES = 12
@@ -62,7 +61,7 @@ class EquivalenceFindings:
 
 
 def examine(
-    model: Any, batch: tuple[Any, Any, Any], *, samples: int
+    model: Any, batch: tuple[Any, Any, Any], *, samples: int, support: SliceSupport
 ) -> EquivalenceFindings:
     """Try ``model`` on at most ``samples`` (2 or more) samples of ``batch``.
 
@@ -73,18 +72,18 @@ def examine(
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     samples = min(samples, SAMPLES)
-    while (found := _tried(model, batch, samples)) is None:
+    while (found := _tried(model, batch, samples, support)) is None:
         samples = max(FEWEST, samples // 3)
     return found
 
 
 def _tried(
-    model: Any, batch: tuple[Any, Any, Any], samples: int
+    model: Any, batch: tuple[Any, Any, Any], samples: int, support: SliceSupport
 ) -> EquivalenceFindings | None:
     """What so many samples tell; None: memory holds fewer."""
     try:
-        with state_kept(model):
-            return _examine(model, batch, samples)
+        with state_kept(model, support):
+            return _examine(model, batch, samples, support)
     except Exception as error:  # whatever the script's model raises
         if samples <= FEWEST or not allocation_subject.out_of_memory(error):
             raise
@@ -93,16 +92,21 @@ def _tried(
 
 
 def _examine(
-    model: Any, batch: tuple[Any, Any, Any], samples: int
+    model: Any, batch: tuple[Any, Any, Any], samples: int, support: SliceSupport
 ) -> EquivalenceFindings:
     x, y, weight = batch
     few = tensors(slicing.cut(x, 0, samples))
     spans = spans_of(min(samples, length(x)))
     before = values_of(changing(model))
-    whole = predict(model, few)
+    with support.stirred_beside(model) as beside:
+        whole = predict(model, few)
     added = keras_losses.added_losses(model)
-    stirred = _stirred_layers(model, before)
-    drawn = _drawn_as_whole(model, few, spans, before, whole=whole, stirred=stirred)
+    stirred = [*_stirred_layers(model, before), *beside]
+    drawn = None
+    if _only_draws(model, stirred):
+        drawn = support.drawn_as_whole(model, few, spans, before)
+        if drawn is not None and _coupled(model, whole, [one for one, _ in drawn]):
+            drawn = None
     if drawn is not None:
         parts, stirred = drawn, []
     else:
@@ -131,30 +135,11 @@ def _examine(
 # --- layers ---
 
 
-def _drawn_as_whole(
-    model: Any,
-    few: Any,
-    spans: Sequence[tuple[int, int]],
-    before: dict[int, Any],
-    *,
-    whole: Any,
-    stirred: list[tuple[Any, bool]],
-) -> list[tuple[Any, Any]] | None:
-    """Predictions and added losses of slices that draw what the whole batch drew.
-
-    None: nothing is drawn, not all of it can be cut, or layers keep statistics beside,
-    so that nobody can tell.
-    """
-    if not stirred or not all(random for _, random in stirred):
-        return None
-    if keras_losses.own_compute_loss(model):
-        return None
-    states = slice_draws.seeds(model)
-    slice_draws.rewind(states, [before[id(state)] for state in states])
-    found = slice_draws.follow(model, few, spans)
-    if found is None or _coupled(model, whole, [one for one, _ in found]):
-        return None
-    return found
+def _only_draws(model: Any, stirred: list[tuple[Any, bool]]) -> bool:
+    """Whether random numbers are all that slices might have otherwise: where layers keep
+    statistics beside, nobody can tell."""
+    random = bool(stirred) and all(random for _, random in stirred)
+    return random and not keras_losses.own_compute_loss(model)
 
 
 def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]]:
@@ -180,11 +165,16 @@ def _coupled(model: Any, whole: Any, parts: list[Any]) -> bool:
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
     together = zip(*(slicing.leaves(part) for part in parts), strict=True)
     for one, pieces in zip(slicing.leaves(whole), together, strict=True):
-        left = keras.ops.convert_to_numpy(tf.cast(one, tf.float32))
-        right = keras.ops.convert_to_numpy(tf.cast(tf.concat(pieces, 0), tf.float32))
+        left = _in_float32(one)
+        right = np.concatenate([_in_float32(piece) for piece in pieces])
         if left.shape != right.shape or not near(left, right, tolerance):
             return True
     return False
+
+
+def _in_float32(tensor: Any) -> np.ndarray:
+    array: np.ndarray = keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
+    return array
 
 
 # --- losses ---
@@ -282,8 +272,9 @@ def _rule_of(
     whole: Any, parts: list[Any], spans: Sequence[tuple[int, int]], tolerance: float
 ) -> LossRule:
     total = spans[-1][1]
-    expected = float(whole)
-    values = [float(part) for part in parts]
+    expected, *values = (
+        float(keras.ops.convert_to_numpy(one)) for one in (whole, *parts)
+    )
     shares = [(stop - start) / total for start, stop in spans]
     mean = sum(share * value for share, value in zip(shares, values, strict=True))
     scale = max(abs(expected), *(abs(value) for value in values)) * tolerance
