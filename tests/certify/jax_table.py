@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.certify.table import SAME, TABLE, CertifyRow
+from tests.certify.table import SAME, TABLE, CertifyRow, NoProof
 
 SAME_SCRIPTS = (
     "arrays_seeded", "arrays_unseeded", "arrays_unshuffled", "arrays_batch",
@@ -49,6 +49,9 @@ OWN = (
     _row("callbacks_look", "callbacks that look at the model at some batches"),
     _row("constant", "a plain value that the compiled step uses, changed by a callback",
         why_no_bits="when it was compiled"),
+    _row("sliced", "slices of 7 samples, BatchNorm, Dropout; killed under one plan",
+        slice_size=7, plain=False, told="slices", no_proof=NoProof.NOT_PROMISED,
+        memory=True),
     _row("folds", "four models in turn, two fits each", kills=6),
 )  # fmt: skip
 """What is JAX's own: where the values are within an epoch."""

@@ -401,6 +401,11 @@ class Backend(Protocol):
     trials: StepTrials
 
     @property
+    def slicer(self) -> str:
+        """The module whose ``prepare`` lets a model train in slices: it is imported where
+        that is asked for. Where ``fit.SLICES`` is true."""
+
+    @property
     def calls(self) -> FunctionCalls:
         """Where loops of the script's own are followed."""
 

@@ -126,7 +126,8 @@ def build_for_any_size(model: Any, iterator: Any) -> None:
     if model.built or not isinstance(model, keras.Sequential):
         build_by(model, iterator)
         return
-    batch = next(data[0] for _, _, data in iterator)
+    _, _, data = next(iter(iterator))
+    batch = data[0] if isinstance(data, list | tuple) else next(data)
     x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
     if hasattr(x, "shape"):
         model.build((None, *x.shape[1:]))
@@ -274,6 +275,18 @@ def samples_in(batch: Any) -> int | None:
         if len(shape) > 0:
             return int(shape[0])
     return None
+
+
+def first_of_arrays(adapter: Any) -> Any:
+    """The first samples of the ``ArrayDataAdapter``, in their own order, as many as a
+    batch has, and as JAX is given them."""
+    inputs, samples, size, _shuffle = array_data(adapter)
+    sliceable = array_slicing.convert_to_sliceable(inputs, target_backend="jax")
+    first = slice(0, min(size, samples))
+    batch = tree.map_structure(
+        lambda one: one.convert_to_jax_compatible(one[first]), sliceable
+    )
+    return tree.lists_to_tuples(batch)
 
 
 def pipeline_of(adapter: Any) -> Any:

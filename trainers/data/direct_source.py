@@ -100,6 +100,16 @@ class DirectPipelineSource(DirectSource):
         return tf_data.why_not_exact(self.pipeline)
 
     @override
+    def first_batch(self) -> Any:
+        """As the adapter would hand it out; the order is left as it was where it can be."""
+        batch = tf_data.a_batch(self.pipeline)
+        if batch is None:  # told by ``why_not_exact``: it is not exact anyway
+            batch = next(iter(self.pipeline))
+        return keras_compat.tree.map_structure(
+            lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, batch
+        )
+
+    @override
     def resume(self, *, begun: int, drawn: int) -> Any:
         """Begun anew, and read up to there; iterators that nobody drew from were never
         begun: the adapter asks TensorFlow for one at the first batch."""
@@ -127,6 +137,11 @@ class DirectArraySource(DirectSource):
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Shapes, dtypes and some of the rows."""
         return {"kind": self.kind, **data_fingerprint.of_arrays(self._inputs)}
+
+    @override
+    def first_batch(self) -> Any:
+        """The first samples, in their own order: nothing is drawn for it."""
+        return keras_compat.first_of_arrays(self.adapter)
 
     @override
     def order(self) -> Any:
@@ -194,3 +209,8 @@ class DirectLoaderSource(DirectSource, LoaderSource):
     """A loader of another library."""
 
     why_not_exact = LoaderSource.why_not_exact
+
+    @override
+    def first_batch(self) -> Any:
+        """One of a pass of its own."""
+        return next(iter(self.dataset))

@@ -105,10 +105,11 @@ def _prepare(
             framework_setup.refuse(attempt, RefusalReason.MEMORY, TOO_LARGE)
         attempt.notice(WHOLE_ONLY)
         return None
-    if not backend.traces.TRACES:
+    if backend.fit.TAKES_ARRAYS:
         # What is still to be built ``fit`` builds by a batch of its data, which draws from
         # generators. Afterwards there would be nothing left, and other shuffles.
         keras_compat.build_for_any_size(model, iterator)
+    if not backend.traces.TRACES:  # else ``fit`` does, right after
         iterator.reset()
     # A model that is built by its first step has no weights yet to examine.
     try:
@@ -116,7 +117,7 @@ def _prepare(
     except model_build.UnbuildableError as error:
         attempt.notice(UNBUILT.format(error))
         return None
-    module = isolation.load("trainers.microbatch.prepare")
+    module = isolation.load(backend.slicer)
     try:
         prepared: Prepared = module.prepare(
             model,

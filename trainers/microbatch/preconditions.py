@@ -1,19 +1,11 @@
 """The preconditions for working through a batch in slices."""
 
-import re
 from typing import Any
-
-import keras
 
 from trainers.backends import slicing
 from trainers.backends.selected import backend
 from trainers.backends.slices import batch_ops
-from trainers.process import allocation_subject
-
-_WRAPPED = "Exception encountered when calling"
-"""How Keras begins, before the text of the exception itself."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m|\{\{[^}]*\}\}")
-"""Bold type, and names of graph nodes."""
+from trainers.microbatch.obstacles import built_for_one_size, not_per_sample
 
 
 def obstacle(
@@ -34,28 +26,7 @@ def obstacle(
         _build(model, batch[0])
         if not model.trainable_weights:
             return "the model has no trainable weights"
-    fixed = [shape for shape in _input_batches(model) if shape is not None]
-    if fixed:
-        return f"the model was built for batches of exactly {fixed[0]}"
-    return None
-
-
-def refused_parts(error: Exception) -> str:
-    """Why a model that raised ``error`` for a part of a batch cannot be given slices.
-
-    An adjacency matrix, or a table that all samples share, is as long as the batch and is
-    cut with it. Whole batches reach the model unchanged: what is wrong with them it says
-    in training. Raises ``error`` itself where it is memory that ran out.
-    """
-    if allocation_subject.out_of_memory(error):
-        raise error
-    said = [line for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
-    own = [line for line in said if not line.startswith(_WRAPPED)] or said or [""]
-    return (
-        "the model cannot be given a part of a batch; an input that is not per sample,"
-        " such as an adjacency matrix, would be a reason"
-        f" ({type(error).__name__}: {own[0].strip()})"
-    )
+    return built_for_one_size(model)
 
 
 def _build(model: Any, x: Any) -> None:
@@ -67,15 +38,4 @@ def _build(model: Any, x: Any) -> None:
 def _unsliceable(leaves: list[Any]) -> str | None:
     if any(backend.slices.is_sparse(leaf) for leaf in leaves):
         return "the batch holds sparse or ragged tensors"
-    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
-        return "the batch holds something that is no tensor"
-    samples = leaves[0].shape[0]
-    other = [tuple(leaf.shape) for leaf in leaves if leaf.shape[0] != samples]
-    if other:
-        return f"a part of it, of shape {other[0]}, has another length: it is not per sample"
-    return "it has one sample" if samples < 2 else None
-
-
-def _input_batches(model: Any) -> list[int | None]:
-    inputs = getattr(model, "inputs", None) or []
-    return [tensor.shape[0] for tensor in keras.tree.flatten(inputs)]
+    return not_per_sample(leaves)

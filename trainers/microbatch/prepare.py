@@ -12,15 +12,23 @@ from typing import Any
 import keras
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.reasons import RefusalReason, SizeSource
+from supervisor.wire.reasons import SizeSource
 from supervisor.wire.records.oom_subject import OomSubject
-from supervisor.wire.slices import balanced, count
+from supervisor.wire.slices import count
 from trainers.backends import keras_losses, slicing
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
 from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_back
+from trainers.microbatch.calibration import TIGHT_PART, stepped_back
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
+from trainers.microbatch.obstacles import (
+    MicrobatchRefusedError,
+    Obstacle,
+    first_size,
+    refuse_deviations,
+    refused_parts,
+    too_large,
+)
 from trainers.microbatch.prepared import Prepared
 from trainers.microbatch.strategy import Strategy, strategy_of
 from trainers.process import allocation_subject
@@ -29,14 +37,6 @@ PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
 
 Report = Callable[..., None]
-
-
-class MicrobatchRefusedError(Exception):
-    """The batch cannot be sliced, or not as the spec demands; the message says why."""
-
-    def __init__(self, reason: RefusalReason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 def prepare(
@@ -83,16 +83,16 @@ def prepare(
         strategy = _strategy(
             model, batch, rule=rule, ceiling=slice_ceiling, products=wide_products
         )
-    if isinstance(strategy, _Obstacle):
+    if isinstance(strategy, Obstacle):
         if hopeless and slice_ceiling is not None:
             raise _too_large(model, data, slice_ceiling, limit=limit, obstacle=strategy)
         report(RecordKind.NOTICE, sentence=f"The batch is not sliced: {strategy.why}.")
         return Prepared()
     if not allow_inexact:
-        _refuse_deviations(strategy)
+        refuse_deviations(strategy.deviations)
     total = _of_one_replica(model, batch)
     climbs = calibrate and limit is not None and backend.slices.peak() is not None
-    size, source = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
+    size, source = first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
         model=model,
         batch=total,
@@ -125,27 +125,18 @@ def _trying(*, hopeless: bool) -> Generator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Obstacle:
-    """What is against slices of a batch."""
-
-    why: str
-    whole_only: bool = False
-    """No smaller batch would do for the model either."""
-
-
 def _strategy(
     model: Any, batch: Any, *, rule: str | None, ceiling: int | None, products: bool
-) -> Strategy | _Obstacle:
+) -> Strategy | Obstacle:
     """How to slice ``batch``, in the words of ``prepare``."""
     why_not = preconditions.obstacle(model, batch, own_step_too=rule is not None)
     if why_not is not None:
-        return _Obstacle(why_not)
+        return Obstacle(why_not)
     ceiling = ceiling or _of_one_replica(model, batch)
     try:
         return strategy_of(model, batch, rule=rule, ceiling=ceiling, products=products)
     except Exception as error:  # noqa: BLE001  # whatever the script's model raises
-        return _Obstacle(preconditions.refused_parts(error), whole_only=True)
+        return Obstacle(refused_parts(error), whole_only=True)
 
 
 def _of_one_replica(model: Any, batch: Any) -> int:
@@ -154,55 +145,15 @@ def _of_one_replica(model: Any, batch: Any) -> int:
     return -(-samples // backend.fit.replicas_of(model))
 
 
-def _refuse_deviations(strategy: Strategy) -> None:
-    if strategy.deviations:
-        reasons = "; ".join(strategy.deviations)
-        message = f"Slices would change the result, which the spec forbids: {reasons}."
-        raise MicrobatchRefusedError(RefusalReason.INEXACT, message)
-
-
 def _too_large(
-    model: Any,
-    data: Any,
-    failed: int,
-    *,
-    limit: int | None,
-    obstacle: _Obstacle,
+    model: Any, data: Any, failed: int, *, limit: int | None, obstacle: Obstacle
 ) -> MicrobatchRefusedError:
-    """What a person has to know, who must choose another batch."""
-    why = obstacle.why
-    if obstacle.whole_only:
-        return MicrobatchRefusedError(
-            RefusalReason.MEMORY,
-            f"a batch of {failed} samples does not fit into memory and is not sliced, as"
-            f" {why}; a smaller model, mixed precision"
-            " (remedies.mixed_precision = true in the spec) or a device with more memory"
-            " can help",
-        )
-    fits = custom_step_sizing.fitting(model, data, failed=failed, limit_bytes=limit)
-    advice = (
-        "take a smaller batch in the script"
-        if fits is None
-        else f"about {fits} samples would fit: take that as the batch in the script"
-    )
-    allow = "; microbatch.reduce in the spec lets the supervisor do so"
-    return MicrobatchRefusedError(
-        RefusalReason.MEMORY,
-        f"a batch of {failed} samples does not fit into memory and is not sliced, as"
-        f" {why}; {advice} (which changes what is computed: you may want another"
-        f" learning rate){allow if backend.fit.has_own_train_step(model) else ''}",
-    )
-
-
-def _first_size(
-    batch: int, wanted: int | None, ceiling: int | None, *, climbs: bool
-) -> tuple[int, SizeSource]:
-    if climbs:
-        return first_trial(batch=batch, ceiling=ceiling), SizeSource.TRIAL
-    if wanted is not None:
-        return balanced(batch=batch, size=wanted), SizeSource.ASKED
-    half = (batch if ceiling is None else min(ceiling, batch)) // 2
-    return balanced(batch=batch, size=half), SizeSource.HALVED
+    """Where no smaller batch would do either, none is looked for."""
+    fits = None
+    if not obstacle.whole_only:
+        fits = custom_step_sizing.fitting(model, data, failed=failed, limit_bytes=limit)
+    own_step = backend.fit.has_own_train_step(model)
+    return too_large(obstacle, failed=failed, fits=fits, reducible=own_step)
 
 
 _KEPT = "_trainwarden_sliced"
@@ -262,7 +213,7 @@ class _Installation:
             mode=self.strategy.mode,
             deviations=self.strategy.deviations,
             restore=restore,
-            _size=self._made.size,
+            _size=lambda: int(self._made.size.numpy()),
             _calibration=self._calibration,
         )
 

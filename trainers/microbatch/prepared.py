@@ -18,15 +18,14 @@ class Prepared:
     deviations: tuple[str, ...] = ()
     restore: Callable[[], None] = lambda: None
     """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
-    _size: Any = field(default=None, repr=False)
-    """The variable with the samples of a slice."""
+    _size: Callable[[], int] | None = field(default=None, repr=False)
     _calibration: Any = field(default=None, repr=False)
     """The ``CalibrationRun``."""
 
     @property
     def size(self) -> int | None:
         """Samples a slice, now; None: not sliced."""
-        return None if self._size is None else int(self._size.numpy())
+        return None if self._size is None else self._size()
 
     @property
     def daring(self) -> bool:

@@ -27,6 +27,7 @@ def jax_arrays():
 
 
 jax_memory = jax_arrays
+jax_sliced = jax_arrays
 
 
 def jax_sgd():

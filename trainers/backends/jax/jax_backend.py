@@ -33,6 +33,7 @@ class JaxBackend:
     evidence: base.StepFigures = no_step_figures
     recovery: base.StepRecovery = no_recovery
     trials: trial_support.StepTrials = jax_step_trials
+    slicer = "trainers.microbatch.jax_prepare"
 
     @property
     def calls(self) -> base.FunctionCalls:
@@ -41,7 +42,7 @@ class JaxBackend:
 
     @property
     def slices(self) -> SliceSupport:
-        """Nobody asks where a batch is not sliced."""
+        """``jax_prepare`` knows its own, and asks nobody."""
         raise NotImplementedError
 
     def digest(self, model: Any, element_spec: Any) -> str | None:  # noqa: ARG002  # of the Protocol
@@ -52,14 +53,14 @@ class JaxBackend:
         self, attempt: Attempt, *, limit_bytes: int | None
     ) -> base.MemoryProbe:
         """Of the device that is computed on: a CPU's allocator tells nothing."""
-        device = _device()
+        device = device_in_use()
         if device.platform == "cpu":
             return NoProbe(attempt, limit_bytes=limit_bytes)
         reader = jax_memory.JaxReader(device)
         return PacedProbe(attempt, reader, limit_bytes=limit_bytes)
 
 
-def _device() -> Any:
+def device_in_use() -> Any:
     """The script's default device, else the first."""
     chosen = jax.config.jax_default_device
     if isinstance(chosen, str):  # a platform

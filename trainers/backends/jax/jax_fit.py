@@ -31,7 +31,7 @@ from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = True
 LOADS = False
-SLICES = False
+SLICES = True
 WHY_NOT_RECOMPUTED: str | None = "that is not done on JAX"
 GLANCES_COUNT = False
 STANDS_IN = True

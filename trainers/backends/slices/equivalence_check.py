@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from trainers.backends import keras_losses, slicing
+from trainers.backends.slices import deviations as sentences
 from trainers.backends.slices.batch_ops import (
     changing,
     cut,
@@ -48,9 +49,6 @@ ADDED_TOLERANCE = {"float32": 1e-4, "float64": 1e-4}
 """Relative, by compute type (else HALF_TOLERANCE): from predictions made twice."""
 
 HALF_TOLERANCE = 2e-2
-
-NAMED = 3
-"""So many layers of a class are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +114,11 @@ def _examine(
             (predict(model, slicing.cut(few, *span)), keras_losses.added_losses(model))
             for span in spans
         ]
-    deviations = _sentences(stirred)
+    deviations = sentences.of_layers(
+        [(type(layer).__name__, layer.name, random) for layer, random in stirred]
+    )
     if not deviations and _coupled(model, whole, [one for one, _ in parts]):
-        deviations.append(
-            "the prediction for a sample depends on the other samples of its batch, "
-            "so slices give others than the whole batch"
-        )
+        deviations.append(sentences.COUPLED)
     _build_losses(model, (few, y, weight), whole)
     added_rules, odd = _added_rules(model, added, [two for _, two in parts], spans)
     loss, doubt = _loss_rule(model, (few, y, weight), whole, stirred=bool(stirred))
@@ -164,33 +161,6 @@ def _changed(variable: Any, before: dict[int, Any]) -> bool:
     return kept is not None and not np.array_equal(kept, variable.numpy())
 
 
-def _sentences(stirred: list[tuple[Any, bool]]) -> list[str]:
-    """One for all layers of a class: a U-Net has a dozen of BatchNormalization."""
-    alike: dict[tuple[str, bool], list[str]] = {}
-    for layer, random in stirred:
-        alike.setdefault((type(layer).__name__, random), []).append(layer.name)
-    return [
-        _sentence(kind, names, random=random) for (kind, random), names in alike.items()
-    ]
-
-
-def _sentence(kind: str, names: list[str], *, random: bool) -> str:
-    if len(names) == 1:
-        who, draw, keep, they_are = (
-            f"layer '{names[0]}' ({kind})",
-            "draws",
-            "keeps",
-            "it is",
-        )
-    else:
-        listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
-        who = f"{len(names)} layers of {kind} ({listed})"
-        draw, keep, they_are = "draw", "keep", "they are"
-    if random:
-        return f"{who} {draw} random numbers: slices draw others than a whole batch"
-    return f"{who} {keep} statistics of what {they_are} given: {they_are} given slices"
-
-
 def _coupled(model: Any, whole: Any, parts: list[Any]) -> bool:
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
     together = zip(*(slicing.leaves(part) for part in parts), strict=True)
@@ -223,10 +193,7 @@ def _added_rules(
     for at, total in enumerate(whole):
         rule = _rule_of(total, [part[at] for part in parts], spans, tolerance)
         if rule is LossRule.WHOLE:
-            odd.append(
-                f"added loss {at + 1} of {len(whole)} (add_loss or a regulariser) is "
-                "neither a mean nor a sum over samples: it is averaged over slices"
-            )
+            odd.append(sentences.added_averaged(at + 1, of=len(whole)))
         rules.append(LossRule.MEAN if rule is LossRule.WHOLE else rule)
     return tuple(rules), odd
 
@@ -280,15 +247,12 @@ def _own_loss_rule(
     whole = loss_of(0, samples)
     odd = []
     if any(_changed(variable, counted) for variable in model.metrics_variables):
-        odd.append("the model's compute_loss updates metrics: they are given slices")
+        odd.append(sentences.LOSS_UPDATES_METRICS)
     added = bool(model.losses)
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
     rule = _rule_of(whole, [loss_of(*span) for span in spans], spans, tolerance)
     if rule is LossRule.WHOLE and (added or stirred):
-        odd.append(
-            "the model's compute_loss is neither a mean nor a sum over samples: "
-            "it is averaged over slices"
-        )
+        odd.append(sentences.LOSS_AVERAGED)
         rule = LossRule.MEAN
     return rule, odd
 

@@ -19,7 +19,7 @@ class LossRule(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRules:
-    """What is exact for a model; found out by ``equivalence_check.examine``."""
+    """What is exact for a model; found out by the check of a model before training."""
 
     loss: LossRule = LossRule.MEAN
     """The loss between targets and predictions (all of it, if ``compute_loss`` is the

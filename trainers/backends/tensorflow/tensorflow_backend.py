@@ -36,6 +36,7 @@ class TensorFlowBackend:
     evidence: base.StepFigures = step_figures
     recovery: base.StepRecovery = step_recovery
     trials: trial_support.StepTrials = step_trials
+    slicer = "trainers.microbatch.prepare"
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe
 

@@ -37,6 +37,7 @@ class TorchBackend:
     evidence: base.StepFigures = no_step_figures
     recovery: base.StepRecovery = no_recovery
     trials: trial_support.StepTrials = torch_step_trials
+    slicer = "trainers.microbatch.prepare"
 
     @property
     def calls(self) -> base.FunctionCalls:

@@ -40,7 +40,7 @@ DIES_AFTER, RESUMES_AT = 4, 3
 BATCH, SLICES = 8, 2
 """Samples of a step of the script."""
 ROUNDING = 1e-5
-SLICED = ("tensorflow", "torch")
+SLICED = ("tensorflow", "jax", "torch")
 """Backends on which a batch can be worked through in slices."""
 ENVIRONMENT_OF_TEST = {
     "CUDA_VISIBLE_DEVICES": "",

@@ -39,7 +39,7 @@ class Counting(keras.callbacks.Callback):
         Device.steps += 1
 
 if sys.argv[1] == "gpu":
-    jax_backend._device = Device
+    jax_backend.device_in_use = Device
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 x = np.zeros((96, 4), "float32")

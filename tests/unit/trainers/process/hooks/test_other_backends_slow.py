@@ -259,20 +259,22 @@ model.fit(np.ones((64, 4)), np.ones((64, 1)), batch_size=16, verbose=0, callback
 """As on a GPU that is too small for the first step."""
 
 
-@on_jax
-def test_a_device_that_is_too_small_stops_at_once(
-    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+def test_a_device_that_is_too_small_gets_slices(
+    trainwarden: Trainwarden, where: KerasChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No second attempt finds out that there are no slices, and no advice speaks of them."""
-    monkeypatch.setenv("KERAS_BACKEND", JAX.name)
-    done = run(trainwarden, JAX, NO_ROOM, monkeypatch)
-    said = done.stdout + done.stderr
-    assert done.returncode == 1, said
+    """In one restart; the attempt confirms the size, and keeps it."""
+    monkeypatch.setenv("KERAS_BACKEND", where.name)
+    whole = 'if "train_step" not in vars(self.model):\n            raise'
+    done = run(trainwarden, where, NO_ROOM.replace("raise", whole), monkeypatch)
+    assert done.returncode == 0, done.stdout + done.stderr
     (incident,) = trainwarden.json("incidents")
-    assert incident["cause"] == Cause.DEVICE_OOM
-    assert incident["remedy"]["kind"] == "stop"
-    assert "gradient_accumulation_steps" in said
-    assert "smaller slices" not in said
+    assert (incident["cause"], incident["remedy"]["kind"]) == (
+        Cause.DEVICE_OOM,
+        "microbatch",
+    )
+    (status,) = trainwarden.json("status")
+    assert status["attempt"] == 2
+    assert (status["microbatch"]["slices"], status["microbatch"]["size"]) == (2, 8)
 
 
 def killed(
@@ -299,25 +301,6 @@ def test_a_script_without_tensorflow(tmp_path: Path, where: KerasChoice) -> None
     assert last.of("restored")
     assert (last.code, last.out) == (0, alone.out), last.err
     assert alone.out.endswith("without\n")
-
-
-@on_jax
-def test_slices_are_not_promised_on_jax(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After steps were done the batch stays whole, and that is said; before, the run ends
-    with what a person can do."""
-    monkeypatch.setenv("PYTHONPATH", JAX.packages)
-    attempts = Attempts(tmp_path, {"snapshot_every_steps": 2})
-    script = attempts.script(JAX.script(SEEDED))
-    options: dict[str, Any] = {"slice_size": 4, "slice_ceiling": 8}
-    refused = killed(attempts, script, at="", **options)
-    assert refused.code == EXIT_REFUSED, refused.err
-    assert "make it smaller in the script" in refused.err
-    assert killed(attempts, script, at="7").code == -signal.SIGKILL
-    resumed = killed(attempts, script, at="", **options)
-    assert resumed.code == 0, resumed.err
-    assert "The batch is not sliced" in told(resumed)
 
 
 def test_a_session_only_iterates(attempts: Attempts, where: KerasChoice) -> None:
