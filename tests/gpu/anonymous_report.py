@@ -5,7 +5,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,7 +61,8 @@ def _masked(value: Any, rules: list[tuple[re.Pattern[str], str]]) -> Any:
         named = cast("dict[str, Any]", value)
         return {name: _masked(inner, rules) for name, inner in named.items()}
     if isinstance(value, list):
-        return [_masked(inner, rules) for inner in cast("list[Any]", value)]
+        inners = cast("Sequence[Any]", value)
+        return [_masked(inner, rules) for inner in inners]
     if not isinstance(value, str):
         return value
     for pattern, instead in rules:

@@ -56,7 +56,14 @@ class OwnLosses(keras.Model):
         """A line."""
         return self.dense(inputs)
 
-    def compute_loss(self, x, y, y_pred, sample_weight, training=True):  # noqa: FBT002  # as theirs
+    def compute_loss(
+        self,
+        x: Any,
+        y: Any,
+        y_pred: Any,
+        sample_weight: Any,
+        training: Any = True,  # noqa: FBT002  # as theirs
+    ) -> Any:
         """The worst sample counts, and all others a little."""
         del x, sample_weight, training
         errors = keras.ops.square(y - y_pred)

@@ -27,7 +27,7 @@ from tests.support.sliced_models import (
 )
 from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.torch import torch_slices
-from trainers.microbatch.prepare import MicrobatchRefusedError
+from trainers.microbatch.obstacles import MicrobatchRefusedError
 
 PAIR = {"a": X, "b": X[::-1].copy()}
 TARGETS = {"u": Y, "v": LABELS}

@@ -1,10 +1,14 @@
 """Conditions of remedy steps, asked of a failed attempt."""
 
+from collections.abc import Collection
+
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import no_room_to_begin
 from supervisor.core.diagnosis.examination import unsliceable
 from supervisor.core.gpu.assignment import named, tenants, with_parts
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.memory.figures import OomVerdict
+from supervisor.core.memory.oom_analysis import CONTEXT_BYTES
 from supervisor.core.remediation.escalation import FailureContext
 
 NEAR_THE_LIMIT = 0.7
@@ -70,10 +74,36 @@ def first_bad_step(case: FailureContext) -> int:
 
 def foreign_tenant(case: FailureContext) -> bool:
     """Somebody else holds memory on a GPU of this run, and that is what ran out: not
-    where more was asked for than the GPU has."""
-    return (on_a_gpu(case) and not oversize(case)) and bool(
+    where more was asked for than the GPU has, nor where there was room beside them."""
+    if not on_a_gpu(case) or oversize(case) or has_room_beside(case):
+        return False
+    return bool(
         tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     )
+
+
+def has_room_beside(case: FailureContext) -> bool:
+    """Whether every GPU of the attempt had room for what was asked for beside all that
+    others hold there: then a limit of the attempt's own is what was reached. False: not,
+    or not known."""
+    memory = case.diagnosis.memory
+    if memory is None or memory.requested_bytes is None:
+        return False
+    held = memory.pool_bytes or memory.in_use_bytes
+    if held is None:
+        return False
+    needed = held + memory.requested_bytes + CONTEXT_BYTES
+    mine, ours = visible_gpus(case), case.evidence.own_pids
+    seen = [gpu for gpu in case.gpus if gpu.uuid in mine]
+    return bool(seen) and all(_has_room(gpu, needed, ours=ours) for gpu in seen)
+
+
+def _has_room(gpu: Gpu, needed: int, *, ours: Collection[int]) -> bool:
+    if gpu.memory is None or gpu.processes is None:
+        return False
+    others = [one.bytes for one in gpu.processes if one.pid not in ours]
+    known = [one for one in others if one is not None]
+    return len(known) == len(others) and needed + sum(known) <= gpu.memory.total
 
 
 def device_full(case: FailureContext) -> bool:

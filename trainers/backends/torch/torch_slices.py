@@ -84,8 +84,25 @@ def compiles_less(model: Any) -> str | None:
 
 
 @contextlib.contextmanager
+def _unrounded() -> Iterator[None]:
+    places = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [place.allow_tf32 for place in places]
+    for place in places:
+        place.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for place, was in zip(places, before, strict=True):
+            place.allow_tf32 = was
+
+
+@contextlib.contextmanager
 def kept(model: Any) -> Iterator[None]:
-    """Modules of PyTorch's are told by a flag that they train, and keep buffers."""
+    """Modules of PyTorch's are told by a flag that they train, and keep buffers.
+
+    Products are not rounded to TensorFloat-32 within, as which are may depend on the
+    size of a batch.
+    """
     modes = [
         (module, module.training) for _, module in torch_variables.modules_of(model)
     ]
@@ -93,7 +110,7 @@ def kept(model: Any) -> Iterator[None]:
     before = torch_random.state()
     model.train()
     try:
-        with python_random.untouched():
+        with python_random.untouched(), _unrounded():
             yield
     finally:
         for module, mode in modes:

@@ -38,6 +38,20 @@ def test_more_than_the_gpu_has_is_not_waited_for() -> None:
     assert story.fail(memory=memory, autopsy=found).remedy_step == "planned"
 
 
+def test_a_limit_of_its_own_is_no_tenants_fault() -> None:
+    """The GPU had room for what was asked for: the tenant's end would change nothing."""
+    limited = MemoryFigures(pool_bytes=3 * GIB, requested_bytes=2 * GIB)
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    assert story.fail(memory=limited).remedy_step == "planned"
+    large = MemoryFigures(pool_bytes=6 * GIB, requested_bytes=2 * GIB)
+    crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    assert crowded.fail(memory=large).remedy_step == "wait"
+    unknown = Story(
+        Cause.DEVICE_OOM, gpus=(gpu(0, replace(TENANT, bytes=None), TENANT),)
+    )
+    assert unknown.fail(memory=limited).remedy_step == "wait"
+
+
 def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
     """From one crowded GPU to another: then rather smaller slices."""
     crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), gpu(1, TENANT)))

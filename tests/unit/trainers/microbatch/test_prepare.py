@@ -12,7 +12,7 @@ from keras import layers
 
 from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.sliced_models import BATCH, SIZE, X, Y, compiled, dense, prepare
-from trainers.microbatch import preconditions
+from trainers.microbatch import obstacles, preconditions
 from trainers.microbatch import prepare as microbatch
 from trainers.process.allocation_subject import watch
 
@@ -56,7 +56,7 @@ def test_layers_of_a_class_are_told_once() -> None:
 def test_deviations_can_be_forbidden() -> None:
     """Where slices would deviate and may not, nothing is changed and one says why."""
     model = with_noise()
-    with pytest.raises(microbatch.MicrobatchRefusedError, match="'norm'"):
+    with pytest.raises(obstacles.MicrobatchRefusedError, match="'norm'"):
         prepare(model, X, Y)
     assert "train_step" not in vars(model)
 
@@ -139,7 +139,7 @@ def test_an_input_that_is_not_per_sample_is_named() -> None:
     assert "Matri" in fields["sentence"], "what the model said"
     assert "train_step" not in vars(model)
     wanted = {"calibrate": True, "slice_ceiling": BATCH, "hopeless": True}
-    with pytest.raises(microbatch.MicrobatchRefusedError, match="mixed precision"):
+    with pytest.raises(obstacles.MicrobatchRefusedError, match="mixed precision"):
         prepare(model, data, Y[:BATCH], **wanted)
 
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_sliced_and_never_fitted_is_refused() -> None:
             prepared, _ = prepare(model, X, Y, **wanted)
             assert prepared.slices == 1
             continue
-        with pytest.raises(microbatch.MicrobatchRefusedError) as caught:
+        with pytest.raises(obstacles.MicrobatchRefusedError) as caught:
             prepare(model, X, Y, **wanted)
         assert "a batch of 50 samples does not fit" in str(caught.value)
         assert "Stepping has a train_step of its own" in str(caught.value)

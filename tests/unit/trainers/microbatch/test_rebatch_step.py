@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from trainers.microbatch import prepare, rebatch_step
+from trainers.microbatch import obstacles, prepare, rebatch_step
 from trainers.microbatch.prepared import Prepared
 
 BATCH, SIZE, SAMPLES = 48, 16, 120
@@ -125,7 +125,9 @@ def test_it_is_only_done_where_it_is_allowed() -> None:
     prepared, (told,) = reduced(model, None)
     assert prepared.size is None
     assert "has a train_step of its own" in told["sentence"]
-    with pytest.raises(prepare.MicrobatchRefusedError, match="which the spec forbids"):
+    with pytest.raises(
+        obstacles.MicrobatchRefusedError, match="which the spec forbids"
+    ):
         reduced(model, "keep", allow_inexact=False)
 
 

@@ -42,8 +42,13 @@ class SliceFindings:
 
 def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> SliceFindings:
     """Try ``model``, which is built, on at most ``samples`` (2 or more) samples of
-    ``batch``: (x, y, sample weights), each a structure of arrays (n, …) or None."""
-    return _Check(model, batch, min(samples, SAMPLES)).findings()
+    ``batch``: (x, y, sample weights), each a structure of arrays (n, …) or None.
+
+    Products are not rounded to TensorFloat-32 meanwhile, as which are may depend on the
+    size of a batch.
+    """
+    with jax.default_matmul_precision("highest"):
+        return _Check(model, batch, min(samples, SAMPLES)).findings()
 
 
 class _Check:

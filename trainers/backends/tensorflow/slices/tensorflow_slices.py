@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,9 +72,21 @@ def compiles_less(_model: Any) -> str | None:
     return None
 
 
-def kept(_model: Any) -> contextlib.AbstractContextManager[None]:
-    """A model of Keras' on TensorFlow keeps all in its variables."""
-    return random_state.random_states_kept()
+@contextlib.contextmanager
+def kept(_model: Any) -> Iterator[None]:
+    """A model of Keras' on TensorFlow keeps all in its variables.
+
+    Products are not rounded to TensorFloat-32 within: by the size of a batch cuDNN
+    chooses algorithms that do so and others that do not, which would look as if the
+    samples of a batch knew of each other (seen on an H100).
+    """
+    rounds = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(enabled=False)
+    try:
+        with random_state.random_states_kept():
+            yield
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(rounds)
 
 
 def stirred_beside(
