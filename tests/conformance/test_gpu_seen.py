@@ -23,15 +23,15 @@ UNLIKE = {"nvlink_errors", "nvlink_kibibytes", "processes", "mig", "problems"}
 """What depends on the board, or on who uses it."""
 
 
-def reports() -> Iterator[dict[str, Any]]:
-    """Those with the figures of a driver."""
+def reports() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Those with the figures of a driver, after their names."""
     for file in SEEN:
         report = json.loads(file.read_text())
         if report["checks"].get("figures", {}).get("facts"):
-            yield report
+            yield file.stem, report
 
 
-REPORTS = list(reports())
+REPORTS = dict(reports())
 
 
 def kind(value: object) -> object:
@@ -47,21 +47,19 @@ def test_there_is_a_report() -> None:
     assert REPORTS
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda report: str(report["gpu"]))
-def test_a_real_drivers_words_are_understood(report: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_real_drivers_words_are_understood(name: str) -> None:
     """And mean what ``nvidia-smi`` said of them."""
-    facts = report["checks"]["figures"]["facts"]
+    facts = REPORTS[name]["checks"]["figures"]["facts"]
     sample = parse_line(json.dumps(facts["sample"]).encode())
     assert isinstance(sample, GpuSample)
     ours = told_by_us(sample.gpus[0])
-    for name, theirs in facts["nvidia_smi"].items():
-        assert agrees(name, ours[name], theirs), name
+    for figure, theirs in facts["nvidia_smi"].items():
+        assert agrees(figure, ours[figure], theirs), figure
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda report: str(report["gpu"]))
-def test_the_double_speaks_like_a_real_driver(
-    report: dict[str, Any], nvml: FakeNvml
-) -> None:
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_double_speaks_like_a_real_driver(name: str, nvml: FakeNvml) -> None:
     """Field by field."""
     nvml.gpus(1)
     done = subprocess.run(
@@ -73,10 +71,10 @@ def test_the_double_speaks_like_a_real_driver(
         check=True,
     )
     double = json.loads(done.stdout)["gpus"][0]
-    real = report["checks"]["figures"]["facts"]["sample"]["gpus"][0]
+    real = REPORTS[name]["checks"]["figures"]["facts"]["sample"]["gpus"][0]
     assert double.keys() == real.keys()
-    for name in real.keys() - UNLIKE:
-        assert kind(double[name]) == kind(real[name]), name
+    for figure in real.keys() - UNLIKE:
+        assert kind(double[figure]) == kind(real[figure]), figure
 
 
 ONE_LINE = """
