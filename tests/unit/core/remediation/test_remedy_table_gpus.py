@@ -43,6 +43,13 @@ def test_a_limit_of_its_own_is_no_tenants_fault() -> None:
     limited = MemoryFigures(pool_bytes=3 * GIB, requested_bytes=2 * GIB)
     story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
     assert story.fail(memory=limited).remedy_step == "planned"
+    asked = MemoryFigures(
+        requested_bytes=2 * GIB
+    )  # of an attempt that holds nobody knows
+    assert (
+        Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),)).fail(memory=asked).remedy_step
+        == "wait"
+    )
     large = MemoryFigures(pool_bytes=6 * GIB, requested_bytes=2 * GIB)
     crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
     assert crowded.fail(memory=large).remedy_step == "wait"
