@@ -50,6 +50,9 @@ def test_a_limit_of_its_own_is_no_tenants_fault() -> None:
         Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),)).fail(memory=asked).remedy_step
         == "wait"
     )
+    silent = replace(gpu(1, TENANT), memory=None)  # of which it is not known either
+    both = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), silent))
+    assert both.fail(memory=limited).remedy_step == "wait"
     large = MemoryFigures(pool_bytes=6 * GIB, requested_bytes=2 * GIB)
     crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
     assert crowded.fail(memory=large).remedy_step == "wait"
