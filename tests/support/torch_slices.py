@@ -158,7 +158,7 @@ class OfItsOwnLoss(keras.Model):
         y: Any,
         y_pred: Any,
         sample_weight: Any,
-        training: bool = True,  # noqa: FBT001, FBT002
+        training: bool = True,  # noqa: FBT001, FBT002  # as theirs
     ) -> Any:
         """The worst sample counts, and all others a little."""
         del x, sample_weight, training

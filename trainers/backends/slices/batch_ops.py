@@ -1,7 +1,6 @@
-"""Operations on a few samples of a batch: cut, repeat, compare; and state put back."""
+"""Operations on a few samples of a batch: cut and repeat; and state put back."""
 
 import contextlib
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,19 +22,6 @@ def tensors(structure: Any) -> Any:
 def length(structure: Any) -> int:
     """Samples in a structure of tensors (n, …)."""
     return int(slicing.leaves(structure)[0].shape[0])
-
-
-def spans_of(samples: int) -> list[tuple[int, int]]:
-    """Up to three slices of different sizes that cover ``samples``."""
-    first, second = samples // 2, samples // 2 + samples // 3
-    edges = sorted({0, first, second, samples})
-    return list(itertools.pairwise(edges))
-
-
-def near(left: Any, right: Any, tolerance: float) -> bool:
-    """Whether two arrays differ by at most that part of the largest magnitude."""
-    scale = max(float(np.max(np.abs(left), initial=0)), 1e-30)
-    return bool(np.max(np.abs(left - right), initial=0) <= tolerance * scale)
 
 
 def uneven(weight: Any) -> Any:

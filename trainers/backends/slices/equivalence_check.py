@@ -20,8 +20,6 @@ from trainers.backends.slices.batch_ops import (
     changing,
     cut,
     length,
-    near,
-    spans_of,
     state_kept,
     tensors,
     tiled,
@@ -34,6 +32,7 @@ from trainers.backends.slices.slice_loss import (
     compare,
     predict,
 )
+from trainers.backends.slices.slice_spans import near, rule_of, spans_of
 from trainers.backends.slices.slice_support import SliceSupport
 from trainers.process import allocation_subject
 
@@ -271,16 +270,9 @@ def _data_dependent(model: Any, predictions: Any) -> bool:
 def _rule_of(
     whole: Any, parts: list[Any], spans: Sequence[tuple[int, int]], tolerance: float
 ) -> LossRule:
-    total = spans[-1][1]
-    expected, *values = (
-        float(keras.ops.convert_to_numpy(one)) for one in (whole, *parts)
-    )
-    shares = [(stop - start) / total for start, stop in spans]
-    mean = sum(share * value for share, value in zip(shares, values, strict=True))
-    scale = max(abs(expected), *(abs(value) for value in values)) * tolerance
-    if abs(expected - mean) <= scale or not np.isfinite(expected):
-        return LossRule.MEAN
-    return LossRule.SUM if abs(expected - sum(values)) <= scale else LossRule.WHOLE
+    """As ``rule_of``, of tensors."""
+    expected, *values = (keras.ops.convert_to_numpy(one) for one in (whole, *parts))
+    return rule_of(expected, values, spans, tolerance)
 
 
 # --- metrics ---

@@ -16,9 +16,9 @@ import numpy as np
 
 from trainers.backends import keras_losses, slicing
 from trainers.backends.jax.slices import stateless_parts as parts
-from trainers.backends.jax.slices.slice_spans import near, rule_of, spans_of
 from trainers.backends.slices import deviations as sentences
 from trainers.backends.slices.slice_loss import LossRule, LossRules
+from trainers.backends.slices.slice_spans import near, rule_of, spans_of
 
 SAMPLES = 12
 """How many samples go through the model: enough for three uneven slices."""

@@ -52,7 +52,7 @@ def needed(
     jitted = jax.jit(step, donate_argnums=0)
     try:
         found = jitted.lower(_state(model), batch).compile().memory_analysis()
-    except Exception as error:
+    except Exception as error:  # only that memory ran out is an answer
         if not allocation_subject.out_of_memory(error):
             raise
         return None
