@@ -43,8 +43,11 @@ class SinceSaved:
     def wanted(self) -> DueSnapshot | None:
         """By the schedule, and by what the saver is busy with; None: nothing is due."""
         session, saver = self._session, self._session.saver
+        step, now = session.step, time.monotonic()
+        memory, durable = self._any, self._durable
         due = session.due(
-            memory=self._passed(self._any), durable=self._passed(self._durable)
+            memory=(step - memory[0], now - memory[1]),
+            durable=(step - durable[0], now - durable[1]),
         )
         # An interval in steps is kept to the step; others never wait for one in flight.
         exact = due.durable and session.schedule.durable.steps is not None
@@ -55,8 +58,3 @@ class SinceSaved:
         if exact or (due.memory and not saver.busy):
             return DueSnapshot(durable=False, patient=exact)
         return None
-
-    def _passed(self, since: tuple[int, float]) -> tuple[int, float]:
-        """Steps and seconds since then."""
-        step, at = since
-        return self._session.step - step, time.monotonic() - at

@@ -77,6 +77,8 @@ class PageReporter:
 
     def enter(self, phase: Phase) -> Phase:
         """Change the phase; returns the one that ended."""
+        if phase is self._times.phase:  # at each step
+            return phase
         now = time.monotonic_ns()
         with self._lock:
             before = self.phase

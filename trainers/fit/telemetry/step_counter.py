@@ -82,11 +82,11 @@ class Steps:
 
     def samples(self, source: DataSource) -> int:
         """Samples in the steps that ran; the last batch of the data may be short."""
-        if source.batch is None:
+        batch, known = source.batch, source.samples
+        if batch is None:
             return 0
-        done = source.drawn * source.batch
-        short = max(0, done - source.samples) if source.samples is not None else 0
-        return self.ran * source.batch - short
+        short = 0 if known is None else max(0, source.drawn * batch - known)
+        return self.ran * batch - short
 
 
 def planned(iterator: FitIterator, source: DataSource) -> int:

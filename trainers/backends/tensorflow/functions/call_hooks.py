@@ -103,7 +103,7 @@ def install() -> None:
     @functools.wraps(made)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         made(self, *args, **kwargs)
-        if isinstance(self, unread):  # what an assignment returns
+        if type(self) is unread:  # what an assignment returns, often
             return
         number = number_of(self._handle)
         if number is not None:
