@@ -46,7 +46,7 @@ from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
-from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
+from supervisor.wire.page import PHASE_NAMES, MemorySource, Page, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
@@ -61,7 +61,9 @@ UNWATCHED = (
     " its state on a stop; start the daemon (`trainwarden daemon`, or systemctl start"
     " trainwarden), which takes it over"
 )
+NO_STEP = "no step was done, so there is nothing to resume"
 NO_DAEMON = "waits for its daemon, which does not run"
+BEFORE_STEPS = {Phase.STARTING, Phase.RESTORING, Phase.COMPILING}
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 Number = TypeVar("Number", int, float)
 Incidents = Mapping[tuple[Cause, RemedyKind], int]
@@ -159,7 +161,7 @@ def job_status(
         attempt=facts.attempt,
         pid=pid,
         message=facts.message,
-        **_promised(history, view),
+        **_promised(facts, page),
         snapshot_plan=view.snapshot_plan,
         remote=facts.remote,
         standby=facts.standby,
@@ -204,17 +206,35 @@ def _advisories(facts: RunFacts, *, lives: bool) -> tuple[AdvisoryStatus, ...]:
     )
 
 
-def _promised(history: History, view: AttemptView) -> dict[str, Any]:
+def _promised(facts: RunFacts, page: Page | None) -> dict[str, Any]:
+    history = facts.history
     unpromised = history.unpromised
     newest, counts = history.newest_proof, history.all_proofs
+    promise = None if unpromised is None else unpromised.because
+    exact = None if unpromised is None else False
+    if unpromised is None and facts.view.promised:
+        # Said before the first step, whose tracing may still take it back.
+        if _has_stepped(facts, page):
+            exact = True
+        elif facts.state.ended:
+            promise = NO_STEP
     return {
-        "exact": (view.promised or None) if unpromised is None else False,
-        "promise": None if unpromised is None else unpromised.because,
+        "exact": exact,
+        "promise": promise,
         "promise_fit": None if unpromised is None else unpromised.fit,
         "proof": None if newest is None else newest.sentence,
         "proofs": {result.value: counts[result] for result in RESULTS},
         "proof_seconds": history.proof_seconds,
     }
+
+
+def _has_stepped(facts: RunFacts, page: Page | None) -> bool:
+    """Whether the run has done a step, in whichever attempt."""
+    history = facts.history
+    steps = [attempt.last_step for attempt in history.attempts]
+    if page is not None:
+        steps.append(page.step)
+    return history.past.trained or any(steps) or facts.view.first_step is not None
 
 
 def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:
@@ -260,6 +280,7 @@ def _living(page: Page, *, now: float) -> dict[str, Any]:
         "allocator": _allocator(page),
         "host_rss_bytes": page.host_rss_bytes,
         "heartbeat_age_seconds": _age(page.heartbeat_ns, now),
+        "progress_age_seconds": _progress_age(page, now),
     }
 
 
@@ -278,6 +299,14 @@ def _allocator(page: Page) -> AllocatorStatus | None:
 
 def _age(ns: int | None, now: float) -> float | None:
     return None if ns is None else max(now - ns / 1e9, 0.0)
+
+
+def _progress_age(page: Page, now: float) -> float | None:
+    """What an attempt of an older version does within a phase is not known."""
+    if not page.progress_ns and page.phase not in BEFORE_STEPS:
+        return None
+    known = [ns for ns in (page.progress_ns, page.phase_since_ns) if ns]
+    return _age(max(known, default=None), now)
 
 
 def _snapshot(page: Page, now: float) -> SnapshotStatus | None:

@@ -3,15 +3,20 @@ does not see it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 from supervisor.web.markup import Element, Node, tag
 from supervisor.web.scales import Form, Scale, figure, ticks
 
-WIDTH, HEIGHT = 480, 232
-LEFT, RIGHT, TOP, BOTTOM = 76, 12, 18, 34
-DIGIT_WIDTH = 8
-"""Of a label, in the units of the picture."""
+WIDTH, HEIGHT = 480, 272
+LEFT, RIGHT, TOP, BOTTOM = 92, 12, 36, 56
+"""Margins with room for the largest letters, those of a narrow window (``theme.css``)."""
+MARK_LINE, TICK_LINE, NAME_LINE = 14, HEIGHT - 28, HEIGHT - 8
+"""Where the labels of marks stand, those of the ticks across, and their name: each in a
+line of its own."""
+LETTER = 10
+"""Width of a label's letter there, in the units of the picture."""
+TICKS = 6
 ROWS = 12
 """Of the table beside it, at most."""
 
@@ -116,7 +121,7 @@ class Chart:
             tag("desc", self._words(lines), id=f"{self.id}-words"),
             self._grid(across, up),
             [_bound(bound, up) for bound in self.bounds],
-            [_mark(mark, across) for mark in self.marks],
+            _marks(self.marks, across),
             [part for line in lines for part in _curve(line, across, up)],
             viewBox=f"0 0 {WIDTH} {HEIGHT}",
             role="img",
@@ -131,12 +136,8 @@ class Chart:
         return low - margin, high + margin
 
     def _grid(self, across: Scale, up: Scale) -> list[Element]:
-        y_factor, x_factor = self.y.factor, self.x.factor
+        y_factor = self.y.factor
         levels = [v * y_factor for v in ticks(up.low / y_factor, up.high / y_factor)]
-        places = [
-            v * x_factor
-            for v in ticks(across.low / x_factor, across.high / x_factor, count=6)
-        ]
         found = [
             tag(
                 "line",
@@ -153,11 +154,23 @@ class Chart:
             for v in levels
         ]
         found += [
-            tag("text", self.x.tick(v), x=across.at(v), y=HEIGHT - 16, class_="x-tick")
-            for v in places
+            tag("text", text, x=x, y=TICK_LINE, class_="x-tick")
+            for x, text in self._ticks_across(across)
         ]
-        name = tag("text", self.x.name, x=WIDTH - RIGHT, y=HEIGHT - 2, class_="x-name")
+        name = tag("text", self.x.name, x=WIDTH - RIGHT, y=NAME_LINE, class_="x-name")
         return [*found, name]
+
+    def _ticks_across(self, across: Scale) -> list[tuple[float, str]]:
+        """As many as stand beside each other, and where."""
+        factor = self.x.factor
+        found: list[tuple[float, str]] = []
+        for count in range(TICKS, 0, -1):
+            values = ticks(across.low / factor, across.high / factor, count=count)
+            texts = [(across.at(v * factor), self.x.tick(v * factor)) for v in values]
+            found = [(_inside(x, text), text) for x, text in texts]
+            if all(_apart(*pair) for pair in pairwise(found)):
+                break
+        return found
 
     def _words(self, lines: Sequence[Line]) -> str:
         """What one would see."""
@@ -250,13 +263,29 @@ def _bound(bound: Bound, up: Scale) -> Element:
     )
 
 
-def _mark(mark: Mark, across: Scale) -> Element:
-    x = across.at(mark.x)
-    half = DIGIT_WIDTH * len(mark.label) / 2  # the label is centred, and stays inside
-    return tag(
-        "g",
-        tag("title", mark.about),
-        tag("line", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
-        tag("text", mark.label, x=min(x, WIDTH - half), y=TOP - 5),
-        class_="mark",
-    )
+def _inside(x: float, label: str) -> float:
+    """Where a label at ``x`` is centred, so that none of it hangs over the side."""
+    return min(x, WIDTH - LETTER * len(label) / 2)
+
+
+def _apart(one: tuple[float, str], other: tuple[float, str]) -> bool:
+    """Whether two labels, each with its middle, can be told apart."""
+    (left, text), (right, beside) = one, other
+    return right - left >= LETTER * (len(text) + len(beside) + 1) / 2
+
+
+def _marks(marks: Iterable[Mark], across: Scale) -> Iterable[Element]:
+    """Each with its line; of those that stand close together the first has a label."""
+    last: tuple[float, str] | None = None
+    for mark in sorted(marks, key=lambda one: one.x):
+        x = across.at(mark.x)
+        place = _inside(x, mark.label), mark.label
+        shown = last is None or _apart(last, place)
+        last = place if shown else last
+        yield tag(
+            "g",
+            tag("title", mark.about),
+            tag("line", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
+            tag("text", mark.label, x=place[0], y=MARK_LINE) if shown else None,
+            class_="mark",
+        )

@@ -32,6 +32,7 @@ class TimeSpent:
     """Those that were timed."""
     step_seconds: float = 0.0
     """What they took, those done again included."""
+    attempts: int = 1
 
     @property
     def all(self) -> dict[str, float]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import incident_headline
+from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
     counted,
     format_duration,
@@ -108,20 +109,29 @@ def advice_part(dossier: RunDossier) -> Element | None:
     return tag("ol", items, class_="incidents")
 
 
+USUAL_START_SECONDS = 60.0
+"""Imports and data take no longer, as a rule."""
 UNCOUNTED_SHARE = 0.05
 """So much of the time outside of fit may have been training that nobody counted."""
 
 
 def spent_of(dossier: RunDossier) -> TimeSpent:
-    """Of the whole run; of one that was interrupted what its attempts took."""
+    """Of the whole run, without the time in which it was drained, or nobody looked after
+    it; of one that was interrupted what its attempts took."""
     run = dossier.run
-    elapsed = run["elapsed_seconds"] or run["attempt_seconds"] or 0.0
     phases: dict[str, float] = dossier.status.get("phase_seconds") or {}
+    elapsed, attempts = run["elapsed_seconds"], run["attempt_seconds"]
+    if elapsed and attempts:
+        between = sum(phases.get(name, 0.0) for name in BETWEEN.values())
+        between = max(between, run["downtime_seconds"] or 0.0)
+        elapsed = min(elapsed, attempts + between)
+    elapsed = elapsed or attempts or 0.0
     return TimeSpent(
         phases=phases,
         elapsed_seconds=elapsed,
         steps=sum(dossier.status.get("step_counts") or ()),
         step_seconds=dossier.status.get("step_seconds_sum") or 0.0,
+        attempts=run["attempts"] or 1,
     )
 
 
@@ -153,7 +163,10 @@ def goodput_text(spent: TimeSpent) -> str | None:
         return None
     if spent.goodput is None:
         return "unknown: no steps were counted"
-    uncounted = spent.phases.get("between", 0.0) / spent.elapsed_seconds
+    # A loop that nobody counts is in the phase of what comes before the first step too.
+    start = spent.phases.get("starting", 0.0) - USUAL_START_SECONDS * spent.attempts
+    uncounted = spent.phases.get("between", 0.0) + max(start, 0.0)
+    uncounted /= spent.elapsed_seconds
     least = "at least " if uncounted >= UNCOUNTED_SHARE else ""
     return f"{least}{spent.goodput:.0%}"
 

@@ -137,14 +137,23 @@ class Page:
     """Seconds spent in each phase, the one that lasts included; they never go back."""
     memory_recent: tuple[int, ...] = (0,) * INTEGERS
     """The newest readings of the allocator, for ``readings.unpack``."""
+    progress_ns: int | None = None
+    """When ``step`` or ``ticks`` last changed."""
 
 
 _KINDS: dict[Any, str] = {int | None: "q", float | None: "d"}
+_ADDED = ("progress_ns",)
+"""At the end of the file, where an older version wrote zeros."""
 _LAYOUT = {
-    **{one.name: _KINDS[one.type] for one in fields(Page) if one.type in _KINDS},
+    **{
+        one.name: _KINDS[one.type]
+        for one in fields(Page)
+        if one.type in _KINDS and one.name not in _ADDED
+    },
     "step_counts": f"{len(Page().step_counts)}q",
     "phase_seconds": f"{len(Phase)}d",
     "memory_recent": f"{INTEGERS}q",
+    **dict.fromkeys(_ADDED, "q"),
 }
 """The fields in the order of the file, and how each is packed."""
 _BODY = struct.Struct("<" + "".join(_LAYOUT.values()))

@@ -36,6 +36,14 @@ def balanced(*, batch: int, size: int) -> int:
     return -(-batch // count(batch=batch, size=size))
 
 
+def fewest(*, batch: int, at_least: int) -> int | None:
+    """The fewest slices, ``at_least`` so many (2 or more), that share out ``batch`` evenly;
+    None: it has not so many samples. Ten samples are 5 or 10 slices, and never 8."""
+    if at_least > batch:
+        return None
+    return count(batch=batch, size=-(-batch // (at_least - 1)) - 1)
+
+
 def worst(*, usual: float, highest: float, steps: int) -> float:
     """What steps of a size may need at worst, in the unit of what was seen.
 

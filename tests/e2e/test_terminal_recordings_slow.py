@@ -72,7 +72,11 @@ def test_a_training_through_two_crashes(
             "digits.py",
         ]
     )
-    terminal.until(lambda shown: "attempt 1 failed at step 0: device_oom" in shown)
+    terminal.until(
+        lambda shown: (
+            "attempt 1 failed at step 0: the device ran out of memory" in shown
+        )
+    )
     trains = (
         r"attempt 2 · epoch [2-8]/8 · step \d+/12 ·.* of 280 MiB · \d slices ·.* left"
     )

@@ -15,7 +15,10 @@ from playwright.sync_api import Browser, expect
 from supervisor.core.text.units import format_size
 from tests.support.browser import NARROW, visit
 from tests.support.command import PATIENCE, Trainwarden
-from tests.support.looked_at import HOSTILE, finished_in_two, running
+from tests.support.looked_at import HOSTILE, crowded, finished_in_two, running
+
+WIDTHS = (320, 360, 400, 440, 480, 500, 520, 521, 560, 600, 640, 700, 760, 900, 1200)
+"""Of a window; the largest letters are those below 521."""
 
 
 @contextmanager
@@ -129,3 +132,22 @@ def test_it_is_live(trainwarden: Trainwarden, browser: Browser) -> None:
         assert page.locator("details[open]").count() == 1
         assert seen.focused() == "Loss as a table"
         seen.check(only=url)
+
+
+def test_labels_stand_apart_at_every_width(
+    trainwarden: Trainwarden, browser: Browser
+) -> None:
+    """No text lies on another or hangs out of its picture, and nothing scrolls sideways,
+    from a phone to a desk, in both themes."""
+    finished_in_two(trainwarden.state)
+    crowded(trainwarden.state)
+    (job,) = {told["job"] for told in trainwarden.json("history")} - {"digits"}
+    found: list[str] = []
+    with serving(trainwarden) as url:
+        for place in ("", "jobs/digits", f"jobs/{job}", "incidents/1"):
+            with visit(browser, url + place) as seen:
+                for width in WIDTHS:
+                    found += [f"/{place} {one}" for one in seen.collisions(width)]
+                seen.page.emulate_media(color_scheme="dark")
+                found += [f"/{place} dark {one}" for one in seen.collisions(500)]
+    assert found == []

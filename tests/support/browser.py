@@ -19,6 +19,45 @@ ASKED = {"light": "axe.run()", "dark": "axe.run({runOnly: ['color-contrast']})"}
 """Another theme has other colours, and is the same else."""
 
 
+COLLIDING = """
+() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const boxes = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = node.data.trim();
+    const unseen = '.skip, title, desc, style, script, details:not([open]) > :not(summary)';
+    if (!text || node.parentElement.closest(unseen)) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const clip = node.parentElement.closest('pre, .scroll, .bar')?.getBoundingClientRect();
+    for (const box of range.getClientRects()) {
+      const { left, right, top, bottom } = box;
+      boxes.push([text.slice(0, 40), clip === undefined ? box : {
+        left: Math.max(left, clip.left), right: Math.min(right, clip.right),
+        top: Math.max(top, clip.top), bottom: Math.min(bottom, clip.bottom),
+      }, node]);
+    }
+  }
+  const found = new Set();
+  for (const [index, [text, a, node]] of boxes.entries())
+    for (const [other, b, beside] of boxes.slice(index + 1)) {
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (node !== beside && across > 1 && down > 2) found.add(`${text} | ${other}`);
+    }
+  for (const text of document.querySelectorAll('svg text')) {
+    const box = text.getBoundingClientRect();
+    const around = text.ownerSVGElement.getBoundingClientRect();
+    if (box.left < around.left - 1 || box.right > around.right + 1 ||
+        box.top < around.top - 1 || box.bottom > around.bottom + 1)
+      found.add(`${text.textContent} is cut off`);
+  }
+  return [...found];
+}
+"""
+"""Texts that lie on each other, or hang out of their picture."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Visit:
     """A page that was opened, and what it did."""
@@ -52,6 +91,15 @@ class Visit:
                 for node in one["nodes"][:3]
             ]
         return found
+
+    def collisions(self, width: int) -> list[str]:
+        """What cannot be read, or has to be scrolled to, in a window of this width."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        found: list[str] = self.page.evaluate(COLLIDING)
+        wider = "document.documentElement.scrollWidth - window.innerWidth"
+        if self.page.evaluate(wider) > 0:
+            found.append("it scrolls sideways")
+        return [f"{width} px: {one}" for one in found]
 
     def focused(self) -> str:
         """What has the focus: its text, or its label."""

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor.core.causes import Cause
@@ -172,6 +172,20 @@ def finished_in_two(state: Path, job: str = "digits") -> None:
             overrides=None,
             ended_at=BEGAN + 110.0,
         )
+
+
+def crowded(state: Path, job: str = "a-job-with-a-rather-long-name") -> None:
+    """A run of many steps and as many incidents, some of them close together."""
+    with a_run(state, job) as shown:
+        for number in range(1, 8):
+            first = 12_340 * number
+            began = 100.0 * (number // 2)
+            an_attempt(shown, number, steps=range(first, first + 60), began=began)
+            effect = replace(
+                ran_out_of_memory(), attempt=number, failed_step=first + 59
+            )
+            now = BEGAN + began + 59.0 + number
+            shown.ledger.record_incident(shown.row.id, effect, now=now)
 
 
 @contextmanager

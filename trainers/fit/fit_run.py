@@ -106,6 +106,16 @@ class FitRun:
         return None if self._iterator is None else self._iterator.data_adapter
 
     @property
+    def pipeline(self) -> Any | None:
+        """The backend's pipeline of its batches; None before it is made, or without."""
+        return getattr(self._iterator, "pipeline", None)
+
+    @property
+    def batch(self) -> int | None:
+        """Samples of a batch; None: not known."""
+        return None if self._source is None else self._source.batch
+
+    @property
     def next_step(self) -> int:
         """Keras' number of the next step of this epoch."""
         return self._position.next_step

@@ -58,6 +58,7 @@ class PageReporter:
         self._times = PhaseTimes(now_ns=now)
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
         self.writes: WriteSampler | None = None
+        self._step: object = None
         self._ticks = 0
         self._ticked = 0
         self._step_sum = 0.0
@@ -72,6 +73,12 @@ class PageReporter:
 
     def set(self, **values: object) -> None:
         """Publish the named fields of the page. Safe from several threads."""
+        step = values.get("step", self._step)
+        if (
+            step != self._step or "ticks" in values
+        ):  # a step may be told again and again
+            self._step = step
+            values["progress_ns"] = time.monotonic_ns()
         with self._lock:
             self._page.set(**values)
 

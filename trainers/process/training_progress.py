@@ -18,6 +18,14 @@ class RunningFit(Protocol):
     def data_adapter(self) -> Any | None:
         """Keras' adapter of its data."""
 
+    @property
+    def pipeline(self) -> Any | None:
+        """The framework's pipeline of its batches; None: there is none, or not yet."""
+
+    @property
+    def batch(self) -> int | None:
+        """Samples of a batch; None: not known."""
+
 
 class TrainingProgress:
     """The calls of ``fit`` of one attempt."""

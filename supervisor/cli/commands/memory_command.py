@@ -15,7 +15,13 @@ from supervisor.cli.options import fail, json_option
 from supervisor.cli.sources.daemon_client import box_option
 from supervisor.cli.sources.job_lookup import files_of
 from supervisor.core.memory.chart import Fill, cells, fill_of
-from supervisor.core.memory.oom_analysis import Holder, OomFindings, holders_of, labels
+from supervisor.core.memory.oom_analysis import (
+    Holder,
+    OomFindings,
+    holders_of,
+    labels,
+    names_of,
+)
 from supervisor.core.text.units import format_size
 from supervisor.core.text.visible import visible
 from supervisor.host.exporter.allocator_status import completed
@@ -134,8 +140,8 @@ def _holders(report: MemoryReport) -> tuple[Holder, ...]:
 
 def report_json(job: str, report: MemoryReport, peak: RunPeak) -> dict[str, Any]:
     """The documented shape of ``memory --json``."""
-    known = labels(report.answer)
     chunks = () if report.memory_map is None else report.memory_map.chunks
+    known = names_of(report.answer, chunks)
     figures = asdict(report.figures)
     figures.pop("requested_bytes")
     return {
@@ -155,7 +161,7 @@ def report_json(job: str, report: MemoryReport, peak: RunPeak) -> dict[str, Any]
                 "address": chunk.address,
                 "bytes": chunk.size,
                 "in_use": chunk.in_use,
-                "name": known.get(chunk.address, chunk.op_name),
+                "name": known.get(chunk.address, ""),
             }
             for chunk in chunks
         ],
@@ -236,12 +242,12 @@ def _draw_map(console: Console, report: MemoryReport) -> None:
 
 
 def _chunks(report: MemoryReport) -> list[Holder]:
-    known = labels(report.answer)
     chunks = () if report.memory_map is None else report.memory_map.chunks
+    known = names_of(report.answer, chunks)
     used = sorted((c for c in chunks if c.in_use), key=lambda chunk: -chunk.size)
     return [
         Holder(
-            what=known.get(chunk.address, chunk.op_name) or "not named",
+            what=known.get(chunk.address, "not named"),
             bytes=chunk.size,
         )
         for chunk in used[:LISTED]

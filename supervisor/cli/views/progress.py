@@ -6,7 +6,12 @@ from supervisor.core.jobs.job_status import (
     RemoteStatus,
     SnapshotPlan,
 )
-from supervisor.core.text.units import format_duration, format_loss, format_size
+from supervisor.core.text.units import (
+    format_duration,
+    format_loss,
+    format_size,
+    format_step,
+)
 
 PHASES = {
     "finished": "ending: the script is over, its process is not yet",
@@ -14,6 +19,13 @@ PHASES = {
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
+SILENT_SECONDS = 10.0
+"""Nothing new for so long is worth a word ..."""
+USUAL_STEPS = 5
+"""... where it is also longer than so many steps take."""
+STEPPING = frozenset({"compiling", "training", "replaying"})
+UNJUDGED = frozenset({"starting", "finished"})
+"""Phases in which the script owes nobody a step."""
 TIERS = {"memory": "in memory", "durable": "on disk"}
 
 
@@ -22,7 +34,9 @@ def progress_line(status: JobStatus) -> str:
     if status.state is not JobState.RUNNING or status.step is None:
         phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
         message = "" if status.message == status.state else f" · {status.message}"
-        return f"{status.job} · {status.state}{phase}{message}"
+        still = stillness(status)
+        silence = f" · {still}" if still else ""
+        return f"{status.job} · {status.state}{phase}{message}{silence}"
     parts = [
         status.job,
         f"attempt {status.attempt}",
@@ -34,9 +48,27 @@ def progress_line(status: JobStatus) -> str:
         _memory(status),
         _slices(status),
         _snapshot(status),
+        stillness(status),
         "" if status.phase in {"training", None} else _named(str(status.phase)),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def stillness(status: JobStatus) -> str:
+    """Since when nothing moves, where that is longer than usual: a hang long before it is
+    judged to be one; else nothing."""
+    since, usual = status.progress_age_seconds, status.step_seconds
+    if status.state is not JobState.RUNNING or since is None or status.pid is None:
+        return ""
+    if status.phase in UNJUDGED:
+        return ""
+    if since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
+        return ""
+    lasted = format_duration(since)
+    if status.phase not in STEPPING:
+        return f"no progress for {lasted}"
+    takes = f" (a step takes {format_step(usual)})" if usual else ""
+    return f"no step done for {lasted}{takes}"
 
 
 def _named(phase: str) -> str:

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from supervisor.cli.views.progress import PHASES
+from supervisor.cli.views.progress import PHASES, SILENT_SECONDS
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.core.text.visible import visible
 
-SILENT_SECONDS = 10.0
-"""Nothing new for so long is worth a word."""
 PACE_SAMPLES = 120
 PACE_SECONDS = 1.0
 """A look at the steps that often: what is left is reckoned by the last two minutes."""

@@ -25,7 +25,7 @@ from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
-from supervisor.core.diagnosis.result import Diagnosis, Reason
+from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
     QUOTED,
@@ -381,7 +381,7 @@ def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reas
         largest = memory.largest_free_bytes
         block = "" if largest is None else f", the largest block {format_size(largest)}"
         text = f"{format_size(asked)} asked for, {format_size(free)} free in the pool{block}."
-        yield Reason(text, "memory")
+        yield Reason(text, FIGURES)
     elif memory.limit_bytes is not None and memory.in_use_bytes is not None:
         used, limit = format_size(memory.in_use_bytes), format_size(memory.limit_bytes)
         text = f"{format_size(asked)} asked for; {used} of {limit} in use."
@@ -389,7 +389,7 @@ def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reas
         if growth is not None and growth < asked <= room_but_for_others(memory):
             left = format_size(growth)
             text += f" The device itself had {left} free: others, or libraries, hold the rest."
-        yield Reason(text, "memory")
+        yield Reason(text, FIGURES)
 
 
 def _device_reasons(cause: Cause, log: LogFindings) -> Iterator[Reason]:

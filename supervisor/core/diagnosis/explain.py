@@ -7,7 +7,13 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
-from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
+from supervisor.core.diagnosis.result import (
+    FIGURES,
+    Diagnosis,
+    IncidentKind,
+    Reason,
+    RemedyKind,
+)
 from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.units import (
     counted,
@@ -93,6 +99,23 @@ def incident_headline(incident: Mapping[str, Any]) -> str:
     if refused is not None:
         return REFUSED[refused]
     return UNSAVED.get(happened) or HEADLINES[cause]
+
+
+def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
+    """The cause in words, then figures, then what showed it: the raw line last."""
+    found = [{"signature": r.signature, "code": r.code} for r in diagnosis.because]
+    headline = incident_headline(
+        {"cause": diagnosis.cause, "happened": happened, "because": found}
+    )
+    figures = [r for r in diagnosis.because if r.signature == FIGURES][:1]
+    shown = [*figures, *(r for r in diagnosis.because[:1] if r not in figures)]
+    told = f": {' '.join(map(_quoted, shown))}" if shown else ""
+    return f"{headline} [{diagnosis.cause}]{told}"
+
+
+def _quoted(reason: Reason) -> str:
+    text = shortened(reason.text, 300)
+    return text if reason.line is None else f"{text} (log line {reason.line})"
 
 
 def _refusal(incident: Mapping[str, Any]) -> RefusalReason | None:

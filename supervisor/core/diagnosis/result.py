@@ -8,6 +8,9 @@ from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import OomAnalysis
 from supervisor.core.text.plain import plain
 
+FIGURES = "memory"
+"""Signature of the reason that tells what was asked for and what was there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:

@@ -166,6 +166,8 @@ class JobStatus:
     """Until memory runs out, by ``forecast.Resource``: of those that grow."""
     host_rss_bytes: int | None = None
     heartbeat_age_seconds: float | None = None
+    progress_age_seconds: float | None = None
+    """Since a step was done, a batch was validated, or this phase began."""
     step_counts: tuple[int, ...] = ()
     """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
     step_seconds_sum: float = 0.0

@@ -7,6 +7,7 @@ from supervisor.core.diagnosis.advice import advice_at_the_end
 from supervisor.core.diagnosis.diagnose import diagnose, from_outside
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.examination import examined
+from supervisor.core.diagnosis.explain import verdict_sentence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import (
     Effect,
@@ -185,8 +186,8 @@ def _failed(
         quarantined=run.quarantined.union(decision.quarantine),
         open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=since),
     )
-    reasons = [one.text for one in diagnosis.because] or [diagnosis.cause.value]
-    kept_out = quarantine(run, decision.quarantine, shortened(reasons[0], 300))
+    why = shortened(verdict_sentence(diagnosis), 400)
+    kept_out = quarantine(run, decision.quarantine, why)
     next_run, effects = _after_decision(failed, decision.remedy, now)
     if next_run.state.ended and since < now:  # nobody follows the hang any more
         next_run, lost = without_a_step(next_run, now)

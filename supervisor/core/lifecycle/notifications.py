@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from supervisor.core.diagnosis.explain import verdict_sentence
 from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.notification import Notification, NotificationKind
@@ -93,8 +94,11 @@ def _of_incident(
         Notification(
             kind=NotificationKind.FIRST_OOM,
             job=job,
-            title=f"{job} ran out of memory: {effect.diagnosis.cause}",
-            text=plain_lines(because, f"{effect.remedy.kind}: {effect.remedy.because}"),
+            title=f"{job} ran out of memory",
+            text=plain_lines(
+                verdict_sentence(effect.diagnosis),
+                f"{effect.remedy.kind}: {effect.remedy.because}",
+            ),
         )
     ]
 

@@ -108,7 +108,8 @@ LEAN_OPTIMIZERS = ("SGD", "Lion", "Adafactor")
 KEEPS_LITTLE = frozenset({"SGD", "Lion", "Adafactor"})
 NOTABLE_STATE = 0.03
 """Of the peak: an optimizer that keeps less is not worth another."""
-MOST_SLICES = 64
+MOST_SLICES = 256
+"""No more are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from supervisor.core.memory.trial_results import (
     TrialResult,
     is_tight,
 )
+from supervisor.wire.slices import fewest
 
 NOTABLE = 0.97
 """A part of the time or the memory that is worth a change."""
@@ -183,19 +184,42 @@ def next_slices(
     batch: int,
     fits: bool,
 ) -> int | None:
-    """The number of slices to try next, each twice the last; None: no more.
+    """The number of slices to try next; None: no more.
 
-    Where the batch ``fits`` as it is, the first few are enough; else as many as it takes,
-    and twice that. ``trials``: all so far.
+    Where the batch ``fits`` as it is, the first few are enough. Else at least twice the last
+    until one fits, and twice that; then those between it and what did not fit, of which a
+    run would take the fewest that do. ``trials``: all so far.
     """
     tried = [one for one in trials if len(one.combination) == 1 and _sliced(one)]
     last = max((slices_in(one.combination) for one in tried), default=1)
-    slices = 2 * last
     if fits:
-        return slices if slices in SLICES and _possible(batch, slices) else None
-    if sum(one.measured for one in tried) > 1 or any(map(_hopeless, tried)):
+        return 2 * last if 2 * last in SLICES and _possible(batch, 2 * last) else None
+    if any(map(_hopeless, tried)):
         return None
-    return slices if slices <= MOST_SLICES and _possible(batch, slices) else None
+    fitted = sorted(slices_in(one.combination) for one in tried if one.measured)
+    if fitted[:1] in ([], [last]):
+        more = _more(batch, last)
+        if more is not None or not fitted:
+            return more
+    failed = [slices_in(one.combination) for one in tried if not one.measured]
+    least = max((one for one in failed if one < fitted[0]), default=1)
+    return _between(batch, least, fitted[0])
+
+
+def _more(batch: int, last: int) -> int | None:
+    """Twice as many, or the next number that the batch can be shared out in."""
+    if last >= min(batch, MOST_SLICES):
+        return None
+    return fewest(batch=batch, at_least=min(2 * last, batch))
+
+
+def _between(batch: int, failed: int, fitted: int) -> int | None:
+    """The middle of what lies between a number that did not fit, and one that did."""
+    for at_least in ((failed + fitted) // 2, failed + 1):
+        found = fewest(batch=batch, at_least=max(at_least, failed + 1))
+        if found is not None and found < fitted:
+            return found
+    return None
 
 
 def _hopeless(one: TrialResult) -> bool:

@@ -13,15 +13,15 @@ The verdicts, each asked in this order; the first that holds is told:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.gpu_readings import GpuProcess
-from supervisor.core.memory.bfc_map import MemoryMap
+from supervisor.core.memory.bfc_map import Chunk, MemoryMap
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
-from supervisor.wire.messages.memory_answer import MemoryAnswer, Variable
+from supervisor.wire.messages.memory_answer import BATCH, MemoryAnswer, Variable
 from supervisor.wire.records.oom_subject import OomSubject
 
 LARGEST = 8
@@ -287,11 +287,11 @@ def _variables(variables: Sequence[Variable]) -> list[Holder]:
 def _largest(findings: OomFindings) -> tuple[NamedChunk, ...]:
     if findings.memory_map is None:
         return ()
-    known = labels(findings.answer)
+    known = names_of(findings.answer, findings.memory_map.chunks)
     used = [chunk for chunk in findings.memory_map.chunks if chunk.in_use]
     used.sort(key=lambda chunk: -chunk.size)
     return tuple(
-        NamedChunk(bytes=chunk.size, name=known.get(chunk.address, chunk.op_name))
+        NamedChunk(bytes=chunk.size, name=known.get(chunk.address, ""))
         for chunk in used[:LARGEST]
     )
 
@@ -300,3 +300,20 @@ def labels(answer: MemoryAnswer | None) -> dict[int, str]:
     """Names of variables by the address of their value."""
     variables = () if answer is None else answer.variables
     return {one.address: one.name for one in variables if one.address is not None}
+
+
+def names_of(answer: MemoryAnswer | None, chunks: Iterable[Chunk]) -> dict[int, str]:
+    """The names of ``chunks`` in use, by address: of variables, of tensors that the script
+    or its data keep, of ops; last, of what is just as large as a batch."""
+    kept = () if answer is None else answer.kept
+    held = {at: f"kept by {one.where}" for one in kept for at in one.addresses}
+    batches = {one.bytes: one.example for one in kept if one.kind == BATCH}
+    known = held | labels(answer)
+    found: dict[int, str] = {}
+    for chunk in chunks:
+        name = known.get(chunk.address, chunk.op_name)
+        if not name and chunk.requested_size in batches:
+            name = f"by its size a batch of the data: {batches[chunk.requested_size]}"
+        if name and chunk.in_use:
+            found[chunk.address] = name
+    return found

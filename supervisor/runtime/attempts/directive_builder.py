@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from supervisor.core.diagnosis.explain import UNSAVED
+from supervisor.core.diagnosis.explain import UNSAVED, verdict_sentence
 from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.gpu.assignment import named, usable
 from supervisor.core.gpu.gpu_readings import Gpu
@@ -198,13 +198,14 @@ def gpu_limit(
 def incident_sentence(effect: RecordIncident) -> str:
     """An incident as one line for the log."""
     at = "" if effect.failed_step is None else f" at step {effect.failed_step}"
-    reasons = effect.diagnosis.because
-    because = f": {shortened(reasons[0].text, 300)}" if reasons else ""
     unsaved = UNSAVED.get(effect.happened)
     if unsaved is not None:
+        reasons = effect.diagnosis.because
+        because = f": {shortened(reasons[0].text, 300)}" if reasons else ""
         return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"
     if effect.happened is IncidentKind.RECOVERED:
-        return f"attempt {effect.attempt}: a step failed{at}: {effect.diagnosis.cause}{because}"
+        why = verdict_sentence(effect.diagnosis)
+        return f"attempt {effect.attempt}: a step failed{at}: {why}"
     if effect.happened is IncidentKind.PLANNED:
         return f"attempt {effect.attempt} was ended on purpose{at}, nothing was lost"
-    return f"attempt {effect.attempt} failed{at}: {effect.diagnosis.cause}{because}"
+    return f"attempt {effect.attempt} failed{at}: {verdict_sentence(effect.diagnosis)}"

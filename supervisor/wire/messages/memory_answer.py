@@ -6,6 +6,9 @@ from typing import Any, Self
 ASKED = "asked"
 OUT_OF_MEMORY = "out_of_memory"
 
+BATCH = "batch"
+"""Kind of what is known by its size alone: an array of a batch, which whoever prefetches
+it holds where no name leads to."""
 MOST = 2000
 """Variables that are named in an answer, the largest of them."""
 
@@ -28,11 +31,13 @@ class HeldObject:
     where: str
     """The container, as far as it can be named: ``Keeper.kept``, ``__main__.cache``."""
     kind: str
-    """``tensor`` or ``array``: in the framework's memory, or in the host's."""
+    """``tensor`` or ``array``: in the framework's memory, or in the host's; ``BATCH``."""
     count: int
     bytes: int
     example: str
     """One of them: ``float32 (128, 1024)``."""
+    addresses: tuple[int, ...] = ()
+    """Where tensors lie, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +91,5 @@ def _kept(value: Any) -> HeldObject:
         count=max(int(value["count"]), 0),
         bytes=max(int(value["bytes"]), 0),
         example=str(value["example"])[:200],
+        addresses=tuple(map(int, _list(value.get("addresses")))),
     )

@@ -15,6 +15,7 @@ from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.runtime.status_builder import (
+    NO_STEP,
     SnapshotTotals,
     ended_attempts,
     remote_status,
@@ -22,7 +23,7 @@ from supervisor.runtime.status_builder import (
 )
 from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
-from supervisor.wire.page import PageWriter
+from supervisor.wire.page import PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from tests.support.long_stories import long_story
 
@@ -170,3 +171,47 @@ def test_the_time_between_attempts_of_a_run_that_is_over_stays(
     kept = KeptSeconds(seconds={"waiting": 96.6}, goes_on=None, at=1.0)
     ledger.put_between(run.id, kept)
     assert status(ledger, tmp_path).phase_seconds["waiting"] == 96.6
+
+
+def test_bits_are_promised_of_steps_that_were_done(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """Training says so before its first step; of a run that gave up there, that nothing
+    was done is what is true."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id())
+    page = PageWriter(files.page)
+    given = Record(RecordKind.PROMISE, 1, {"fit": 0, "bits": True, "sentence": ""})
+    files.events.write_bytes(encode(given))
+    told = status(ledger, tmp_path)
+    assert (told.exact, told.promise) == (None, None)
+    page.set(step=1)
+    assert status(ledger, tmp_path).exact is True
+    page.set(step=0)
+    ledger.set_state(
+        1, state=JobState.GAVE_UP, message="", overrides=None, ended_at=2.0
+    )
+    told = status(ledger, tmp_path)
+    assert (told.exact, told.promise) == (None, NO_STEP)
+    ledger.put_attempt(1, AttemptHistory(number=1, last_step=4), now=2.0)
+    told = status(ledger, tmp_path)
+    assert (told.exact, told.promise) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("page", "age"),
+    [
+        ({"step": 3, "progress_ns": 4 * 10**9, "phase_since_ns": 10**9}, 6.0),
+        ({"step": 3, "progress_ns": 10**9, "phase_since_ns": 4 * 10**9}, 6.0),
+        ({"phase": int(Phase.COMPILING), "phase_since_ns": 2 * 10**9}, 8.0),
+        ({"step": 3, "progress_ns": 0, "phase_since_ns": 10**9}, None),
+    ],
+)
+def test_since_when_nothing_moves_is_told_by_the_files(
+    ledger: Ledger, tmp_path: Path, page: dict[str, int], age: float | None
+) -> None:
+    """Long before a hang is judged; an older version does not tell it within a phase."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id(), pid=os.getpid())
+    PageWriter(files.page).set(**{"phase": int(Phase.TRAINING), **page})
+    assert status(ledger, tmp_path).progress_age_seconds == age

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree.ElementTree import fromstring
 
 from hypothesis import given
@@ -9,9 +10,9 @@ from hypothesis import strategies as st
 
 from supervisor.web.line_chart import (
     BOTTOM,
-    DIGIT_WIDTH,
     HEIGHT,
     LEFT,
+    LETTER,
     RIGHT,
     TOP,
     WIDTH,
@@ -72,8 +73,27 @@ def test_the_label_of_a_mark_at_the_edge_stays_in_the_picture() -> None:
     assert line is not None
     assert text is not None
     assert float(line.attrib["x1"]) == WIDTH - RIGHT
-    half = len("#12345") * DIGIT_WIDTH / 2
+    half = len("#12345") * LETTER / 2
     assert float(text.attrib["x"]) + half == WIDTH
+
+
+def test_labels_stand_apart() -> None:
+    """Of marks that are close together the first has one, all have their line; ticks are as
+    few as their figures are long."""
+    marks = [Mark(x=x, label=f"#{x:.0f}", about="") for x in (9e6, 1.0, 2.0, 3.0)]
+    wide = replace(chart((0.0, 4.0), (9e6, 1.0)), marks=tuple(marks))
+    drawn = fromstring(render(wide.draw()))  # noqa: S314  # ours
+    found = [one for one in drawn.iter("g") if one.attrib.get("class") == "mark"]
+    assert [one.find("text") is None for one in found] == [False, True, True, False]
+    assert all(one.find("line") is not None for one in found)
+    ticks_across = [
+        (float(one.attrib["x"]), one.text or "")
+        for one in drawn.iter("text")
+        if one.attrib.get("class") == "x-tick"
+    ]
+    assert len(ticks_across) >= 2
+    for (left, text), (right, beside) in pairwise(ticks_across):
+        assert left + LETTER * len(text) / 2 < right - LETTER * len(beside) / 2
 
 
 def test_nothing_to_draw() -> None:

@@ -1,10 +1,16 @@
 """The parts of a page about a run, as text."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from supervisor.core.causes import Cause
 from supervisor.web.markup import render
-from supervisor.web.run_view import incidents_part
+from supervisor.web.run_view import (
+    RunDossier,
+    goodput_text,
+    incidents_part,
+    spent_of,
+)
 
 INCIDENT: dict[str, Any] = {
     "id": 7,
@@ -34,3 +40,39 @@ def test_an_incident_of_somebody_else_says_no_more_than_it_may() -> None:
     shown = render(incidents_part([{**INCIDENT, "because": []}]))
     assert "<span></span>" not in shown
     assert "Answer: stop" in shown
+
+
+def goodput(run: dict[str, Any], status: dict[str, Any]) -> str | None:
+    """As the page tells it, of a run with 50 seconds of steps."""
+    known = {"attempt_seconds": 100.0, "downtime_seconds": 0.0, "attempts": 1, **run}
+    told = {"step_counts": [50], "step_seconds_sum": 50.0, **status}
+    dossier = SimpleNamespace(run=known, status=told)
+    return goodput_text(spent_of(cast("RunDossier", dossier)))
+
+
+def test_the_night_for_which_a_run_was_drained_is_no_loss() -> None:
+    """Nor is the time in which nobody looked after it; that between two attempts is."""
+    night = {"elapsed_seconds": 40_000.0}
+    assert goodput(night, {"phase_seconds": {"training": 50.0}}) == "50%"
+    between = {"training": 50.0, "waiting": 60.0, "down": 40.0}
+    assert goodput(night, {"phase_seconds": between}) == "25%"
+    unknown = {**night, "attempt_seconds": None}
+    assert goodput(unknown, {"phase_seconds": {}}) == "0%"
+
+
+def test_what_may_have_been_training_is_told() -> None:
+    """Of a script with a loop that nobody counts beside its fit, before or after it."""
+    run = {"elapsed_seconds": 1000.0, "attempt_seconds": 1000.0}
+    before = {"training": 50.0, "starting": 900.0}
+    after = {"training": 50.0, "between": 900.0}
+    usual = {"training": 50.0, "starting": 55.0}
+    assert goodput(run, {"phase_seconds": before}) == "at least 5%"
+    assert goodput(run, {"phase_seconds": after}) == "at least 5%"
+    assert goodput(run, {"phase_seconds": usual}) == "5%"
+
+
+def test_two_attempts_of_several_fits_count_together() -> None:
+    """Steps that were done again are no good, whichever ``fit`` they are of."""
+    run = {"elapsed_seconds": 100.0, "attempts": 2}
+    phases = {"training": 50.0, "validating": 20.0, "replaying": 10.0}
+    assert goodput(run, {"phase_seconds": phases}) == "60%"

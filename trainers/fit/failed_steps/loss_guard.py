@@ -64,7 +64,7 @@ class LossGuard:
     def look(self, logs: Any, *, step: int, epoch: int, due: bool) -> None:
         """Look at the loss, now and then or if it is ``due``. It may end the process."""
         if self._attempt.planned_end.loses(step):
-            self._leave(step, math.nan, "so it was asked for")
+            self._leave(step, math.nan, "a test of the recovery asked for it")
         now = time.monotonic()
         wanted = self._attempt.directive.watch_loss and not self._model.stop_training
         if not wanted or not (due or now - self._looked_at >= SELDOM_SECONDS):
@@ -79,14 +79,15 @@ class LossGuard:
         with backend.variables.in_place(self._model):
             bad = next(_not_finite(self._model.weights), None)
         if bad is not None:
-            self._leave(step, loss, f"{bad.path} is not finite either")
+            self._leave(step, loss, f"{_weights(bad)} are NaN or infinite as well")
         if epoch not in self._bad_epochs:
             self._bad_epochs.append(epoch)
             self._attempt.notice(
-                f"the loss is {loss} at step {step}, the weights are well: going on"
+                f"the loss became {_named(loss)} at step {step}, but all weights are"
+                " finite: training goes on"
             )
         if len(self._bad_epochs) >= EPOCHS:
-            self._leave(step, loss, f"so it was in {EPOCHS} epochs in a row")
+            self._leave(step, loss, f"it was so in {EPOCHS} epochs in a row")
 
     def notice_stop(self, callbacks: Iterable[Any], logs: Any, *, step: int) -> None:
         """This ``fit`` is over, or was broken off: did ``TerminateOnNaN`` do that?"""
@@ -108,14 +109,16 @@ class LossGuard:
         )
         self._attempt.end.ask(lost)
         self._attempt.notice(
-            f"the loss is {loss} at step {step}, and TerminateOnNaN ended the fit"
+            f"the loss became {_named(loss)} at step {step}, and the callback"
+            " TerminateOnNaN ended fit"
         )
 
     def passed_over(self, *, until: int) -> None:
         """Tell of steps that are left out, at the first."""
         if self._attempt.is_news("passed over"):
             self._attempt.notice(
-                f"steps up to {until} are passed over: the loss was lost there"
+                f"the batches of the steps up to {until} are skipped: the loss became NaN"
+                " or infinite there"
             )
 
     def lower_rate(self) -> None:
@@ -167,8 +170,8 @@ def _lost(
     if bad is None:
         return None
     because = (
-        f"TerminateOnNaN ended the fit, and {bad.path} is not finite either at the end of"
-        " the script"
+        f"the callback TerminateOnNaN ended fit, and {_weights(bad)} are still NaN or"
+        " infinite at the end of the script"
     )
     return tell(attempt, loss, because, step=step, last_finite=last_finite)
 
@@ -177,8 +180,10 @@ def tell(
     attempt: Attempt, loss: float, because: str, *, step: int, last_finite: int | None
 ) -> CrashReport:
     """Say that the loss is lost; the crash report of it."""
-    seen = "never" if last_finite is None else f"at step {last_finite}"
-    sentence = f"the loss is {loss} at step {step} (last finite: {seen}); {because}"
+    seen = "it was never finite"
+    if last_finite is not None:
+        seen = f"it was last seen finite at step {last_finite}"
+    sentence = f"the loss became {_named(loss)} at step {step} ({seen}); {because}"
     attempt.say(
         RecordKind.NON_FINITE,
         step=step,
@@ -195,6 +200,15 @@ def tell(
         steps_done=attempt.training.steps,
         in_fit=True,
     )
+
+
+def _named(loss: float) -> str:
+    """As Keras calls it."""
+    return "NaN" if math.isnan(loss) else "infinite"
+
+
+def _weights(variable: Any) -> str:
+    return f"the weights {variable.path}"
 
 
 def _not_finite(variables: Iterable[Any]) -> Iterator[Any]:

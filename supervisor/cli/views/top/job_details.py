@@ -7,7 +7,13 @@ from typing import Any
 from rich.cells import cell_len
 
 from supervisor.cli.command_hint import command_hint
-from supervisor.cli.views.progress import PHASES, ago, plan_line, remote_line
+from supervisor.cli.views.progress import (
+    PHASES,
+    ago,
+    plan_line,
+    remote_line,
+    stillness,
+)
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.job_columns import (
     STATE_TONES,
@@ -105,6 +111,7 @@ def _speed(
         yield "step", str(status.step), Tone.NORMAL
     if status.loss is not None:
         yield "loss", f"{status.loss:.6g}", Tone.NORMAL
+    yield "", stillness(status), Tone.WARNING
     trend = sparkline(history.seconds[status.job])
     yield "step time", f"{step_time(job)} {trend}".strip(), Tone.NORMAL
     if status.effective_batch is not None:

@@ -41,7 +41,9 @@ def test_a_person_gets_words(tmp_path: Path) -> None:
     log.write_text("step 1\nKeyError: 'a'\n")
     result = CliRunner().invoke(diagnose, [str(log)])
     assert result.exit_code == 0
-    assert result.output.startswith("user_error\n")
+    assert result.output.startswith(
+        "user_error: the script raised an error of its own\n"
+    )
     assert "line 2: KeyError: 'a'" in result.output
 
 

@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
-from supervisor.cli.views.progress import PHASES, progress_line, unsaved_lines
+from supervisor.cli.views.progress import (
+    PHASES,
+    progress_line,
+    stillness,
+    unsaved_lines,
+)
 from supervisor.cli.views.status_line import RunView, status_line
 from supervisor.core.jobs.job_status import (
     JobState,
@@ -71,3 +76,33 @@ def test_snapshots_that_fail_are_told_with_the_reason() -> None:
         "snapshots cannot be saved on disk: Operation not permitted"
     ]
     assert unsaved_lines(replace(trains, pid=None)) == []
+
+
+def still(phase: str, seconds: float, *, step_seconds: float | None = 0.3) -> str:
+    """What is said of an attempt that has not moved for so long."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase=phase,
+        pid=7,
+        step=3,
+        step_seconds=step_seconds,
+        progress_age_seconds=seconds,
+    )
+    assert stillness(replace(status, pid=None)) == ""
+    assert stillness(status) in progress_line(status)
+    assert stillness(status) in progress_line(replace(status, step=None))
+    return stillness(status)
+
+
+def test_a_hang_is_seen_before_it_is_judged() -> None:
+    """Since when no step was done, once that is longer than usual."""
+    assert (
+        still("training", 75.0) == "no step done for 1 min 15 s (a step takes 300 ms)"
+    )
+    assert still("compiling", 75.0, step_seconds=None) == "no step done for 1 min 15 s"
+    assert still("between", 75.0) == "no progress for 1 min 15 s"
+    assert still("training", 5.0) == ""
+    assert still("training", 75.0, step_seconds=20.0) == "", "slow steps are usual"
+    assert still("starting", 75.0) == "", "imports and data are the script's own"

@@ -1,5 +1,6 @@
 """Incidents in plain words: what is known is said, what is not is left out."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from supervisor.core.diagnosis.explain import (
     REFUSED,
     explain_incident,
     summarise_incident,
+    verdict_sentence,
 )
+from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.text.units import local_time
 from supervisor.wire.reasons import RefusalReason
 
@@ -230,3 +233,22 @@ def test_the_op_that_the_evidence_names_is_named() -> None:
         incident(because=because, cause="cudnn_exec", autopsy=None)
     )
     assert "It failed in the op dense/MatMul." in " ".join(other.split())
+
+
+def test_the_cause_comes_before_the_line_that_shows_it() -> None:
+    """In words, with the figures; the raw line of the log is last."""
+    line = Reason("Allocator (GPU_0_bfc) ran out of memory", "bfc.out_of_memory", 45)
+    used = Reason("38 MiB asked for; 143 MiB of 280 MiB in use.", FIGURES)
+    left = Reason("It ended with exit code 1.", "exit")
+    found = Diagnosis(cause=Cause.DEVICE_OOM, because=(line, left, used))
+    assert verdict_sentence(found) == (
+        "the device ran out of memory [device_oom]: 38 MiB asked for; 143 MiB of 280 MiB"
+        " in use. Allocator (GPU_0_bfc) ran out of memory (log line 45)"
+    )
+    assert verdict_sentence(replace(found, because=(used,))).endswith("MiB in use.")
+    assert verdict_sentence(replace(found, because=())) == (
+        "the device ran out of memory [device_oom]"
+    )
+    other = Reason("its seeds are others", "refused", code=RefusalReason.DATA_CHANGED)
+    refused = Diagnosis(cause=Cause.USER_ERROR, because=(other,))
+    assert verdict_sentence(refused).startswith(REFUSED[RefusalReason.DATA_CHANGED])

@@ -155,6 +155,7 @@ LINES = [
     ("ModuleNotFoundError: No module named 'trainers.fit_supervised'", "preempted"),
     ("ModuleNotFoundError: No module named 'trainers.mine'", "user_error"),
     ("The loss returned in `training_step` is nan.", "non_finite_loss"),
+    ("trainwarden: the loss became NaN at step 32 (it was last", "non_finite_loss"),
     ("KeyError: 'Unable to open object (bad symbol)'", "data_error"),
     ("RuntimeError: hipErrorSomethingNew", "cuda_fault"),
     ("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!", "cuda_fault"),

@@ -97,7 +97,10 @@ def test_it_is_answered_first_and_an_incident_once_it_goes_on() -> None:
     assert record.failed_step == 20
     assert run.history.failures == 1
     assert [one.cause for one in run.history.ends] == [Cause.DEVICE_OOM, None]
-    assert "a step failed at step 20: device_oom" in incident_sentence(record)
+    assert (
+        "a step failed at step 20: the device ran out of memory"
+        in incident_sentence(record)
+    )
 
 
 def test_what_is_done_again_and_the_seconds_belong_to_that_incident() -> None:

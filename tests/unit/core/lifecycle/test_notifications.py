@@ -66,11 +66,11 @@ def test_the_end_is_told() -> None:
 def test_memory_that_ran_out_is_told_once() -> None:
     """With why, and what is done; the second time is no news."""
     (one,) = notifications_of(fresh(), fresh(), [OOM], job="digits", on=ALL)
-    assert (one.kind, one.title) == (
-        "first_oom",
-        "digits ran out of memory: device_oom",
+    assert (one.kind, one.title) == ("first_oom", "digits ran out of memory")
+    assert one.text == (
+        "the device ran out of memory [device_oom]: 64 samples at once do not fit.\n"
+        "restart: 2 slices"
     )
-    assert one.text == "64 samples at once do not fit.\nrestart: 2 slices"
     before, _ = happen(fresh(), *AGAIN, out_of_memory())
     assert notifications_of(before, before, [OOM], job="digits", on=ALL) == []
 

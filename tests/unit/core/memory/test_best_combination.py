@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from supervisor.core.memory.alternatives import (
     AS_IT_IS,
     MIXED_BFLOAT16,
+    MOST_SLICES,
     ON,
     Alternative,
     AlternativeAxis,
@@ -16,6 +17,7 @@ from supervisor.core.memory.alternatives import (
     Numbers,
     combined,
     of_slices,
+    size_of_slice,
     slices_in,
 )
 from supervisor.core.memory.best_combination import (
@@ -38,6 +40,7 @@ from supervisor.core.memory.trial_results import (
     is_tight,
 )
 from supervisor.wire.records.trial_records import TrialEnd, TrialStep
+from supervisor.wire.slices import fewest
 
 LIMIT = 1000
 JIT = Alternative(axis=AlternativeAxis.JIT, value=ON)
@@ -202,7 +205,28 @@ def test_slices_are_doubled_until_two_of_them_fit() -> None:
             if fits
             else TrialResult(combination=alternative, outcome=TrialOutcome.NO_ROOM)
         )
-    assert asked == [2, 4, 8, 16]
+    assert asked == [2, 4, 8, 16, 6, 7], "and those between, for a run takes the fewest"
+
+
+@given(st.integers(2, 300), st.integers(2, 300))
+def test_a_number_of_slices_that_a_run_would_find_is_found(
+    batch: int, needed: int
+) -> None:
+    """Ten samples that fit in five slices: there are no eight of them, and no end at four.
+    The fewest that share the batch out evenly and fit are tried."""
+    tried: list[TrialResult] = []
+    while (slices := next_slices(tried, batch=batch, fits=False)) is not None:
+        alternative = (of_slices(slices),)
+        assert size_of_slice(batch, slices) is not None
+        assert alternative not in {one.combination for one in tried}
+        tried.append(
+            measured(alternative)
+            if slices >= needed
+            else TrialResult(combination=alternative, outcome=TrialOutcome.NO_ROOM)
+        )
+    fitted = [slices_in(one.combination) for one in tried if one.measured]
+    wanted = fewest(batch=batch, at_least=needed)
+    assert min(fitted, default=None) == wanted or needed > MOST_SLICES
 
 
 @given(st.integers(1, 300), st.booleans())
@@ -214,7 +238,7 @@ def test_slices_come_to_an_end(batch: int, fits: bool) -> None:  # noqa: FBT001 
         assert not fits or slices in SLICES
         alternative = (of_slices(slices),)
         tried.append(TrialResult(combination=alternative, outcome=TrialOutcome.NO_ROOM))
-    assert len(tried) < 7
+    assert len(tried) < 9
 
 
 def test_a_batch_that_is_not_sliced_is_not_tried_again() -> None:

@@ -1,6 +1,7 @@
 """Autopsies: each kind of shortage is told by its figures, and who held what."""
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -20,10 +21,16 @@ from supervisor.core.memory.oom_analysis import (
     OomAnalysis,
     OomFindings,
     autopsy_of,
+    names_of,
     op_in,
     shape_in,
 )
-from supervisor.wire.messages.memory_answer import HeldObject, MemoryAnswer, Variable
+from supervisor.wire.messages.memory_answer import (
+    BATCH,
+    HeldObject,
+    MemoryAnswer,
+    Variable,
+)
 
 MIB, GIB = 2**20, 2**30
 SHORT = MemoryFigures(
@@ -358,3 +365,33 @@ def test_nobody_is_on_the_gpus_of_a_run_on_the_cpu() -> None:
     assert found is not None
     assert found.tenants == ()
     assert found.verdict is OomVerdict.CAPACITY
+
+
+def test_chunks_have_names_where_anything_gives_one() -> None:
+    """A variable, what the script or its data keep, an op; last, the size of a batch."""
+    answer = replace(
+        ANSWER,
+        kept=(
+            HeldObject("__main__.table", "tensor", 1, MIB, "float32", (0x1000, 0x5000)),
+            HeldObject("a batch", BATCH, 1, 768, "float32 (64, 3)"),
+        ),
+    )
+    chunks = (
+        *MAP.chunks,
+        Chunk(address=0x5000, size=MIB, requested_size=768, in_use=True),
+        Chunk(address=0x6000, size=1024, requested_size=768, in_use=True),
+        Chunk(address=0x7000, size=1024, requested_size=768, in_use=False),
+        Chunk(address=0x8000, size=1024, requested_size=700, in_use=True),
+    )
+    assert names_of(answer, chunks) == {
+        0x1000: "model:dense/kernel",
+        0x2000: "optimizer:adam/m",
+        0x3000: "Conv2D",
+        0x5000: "kept by __main__.table",
+        0x6000: "by its size a batch of the data: float32 (64, 3)",
+    }
+    assert names_of(None, chunks) == {0x3000: "Conv2D"}
+    assert MemoryAnswer.from_json(json.loads(json.dumps(asdict(answer)))) == answer
+    old = json.loads(json.dumps(asdict(ANSWER)))
+    del old["kept"][0]["addresses"]
+    assert MemoryAnswer.from_json(old) == ANSWER

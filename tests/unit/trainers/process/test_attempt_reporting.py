@@ -47,3 +47,27 @@ def test_a_phase_is_counted_while_it_lasts(tmp_path: Path) -> None:
     page = read_page(tmp_path / "page")
     assert page is not None
     assert told[-1] <= page.phase_seconds[Phase.VALIDATING] < told[-1] + 10.0
+
+
+@pytest.mark.parametrize("move", ["step", "tick"])
+def test_when_training_moved_is_on_the_page(tmp_path: Path, move: str) -> None:
+    """A step, or a batch of a validation; a heartbeat is none, nor a step told again."""
+    reporter, page = PageReporter(tmp_path / "page"), tmp_path / "page"
+    reporter.beat()
+    before = read_page(page)
+    assert before is not None
+    assert before.progress_ns is None
+    began = time.monotonic_ns()
+    if move == "tick":
+        reporter.tick()
+    else:
+        reporter.set(step=1)
+    moved = read_page(page)
+    reporter.beat()
+    if move == "step":
+        reporter.set(step=1)
+    after = read_page(page)
+    assert moved is not None
+    assert after is not None
+    assert began <= (moved.progress_ns or 0) <= time.monotonic_ns()
+    assert after.progress_ns == moved.progress_ns

@@ -36,7 +36,7 @@ def give(
         attempt.paths.memory_request.unlink(missing_ok=True)
         variables = [] if run is None else memory_owners.variables_of(run.model, ops)
         roots = memory_owners.roots_of(sys._getframe())  # inspect's own way
-        answer = _answer(ASKED, step, run, variables, roots)
+        answer = _answer(ASKED, step, run, variables, roots, ops=ops)
         _leave(attempt.paths, b"" if ops is None else ops.map(), answer)
 
 
@@ -68,7 +68,10 @@ def _answer(
     run: RunningFit | None,
     variables: Sequence[Variable],
     roots: list[memory_owners.Root],
+    *,
+    ops: Ops | None = None,
 ) -> MemoryAnswer:
+    held = memory_owners.kept([*memory_owners.roots_of_fit(run), *roots], ops)
     model = None if run is None else run.model
     return MemoryAnswer(
         reason=reason,
@@ -76,7 +79,7 @@ def _answer(
         at=time.time(),
         jit=bool(getattr(model, "jit_compile", False)),
         variables=tuple(variables),
-        kept=tuple(memory_owners.kept([*memory_owners.roots_of_fit(run), *roots])),
+        kept=(*held, *memory_owners.batch_of(run)),
     )
 
 

@@ -13,22 +13,32 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from supervisor.wire.messages.memory_answer import MOST, HeldObject, Variable
+from supervisor.wire.messages.memory_answer import (
+    BATCH,
+    MOST,
+    HeldObject,
+    Variable,
+)
 from trainers.backends.tensorflow import memory_compat, model_variables, tensor_values
 from trainers.backends.tensorflow.allocator.native_ops import Ops
+from trainers.backends.tensorflow.data import pipelines
 from trainers.process.training_progress import RunningFit
 
 NAMED = 8
 """So many containers are told of, the largest ones."""
 NOTABLE_BYTES = 2**20
 """A container that keeps less is not told of."""
+NOTABLE_BATCH_BYTES = 2**12
+"""Smaller arrays are as large as others by chance."""
+MOST_PLACED = 64
+"""Tensors of one container whose places are told."""
 MOST_OBJECTS = 500_000
 MOST_SECONDS = 1.0
 """Where a search ends that finds no end."""
@@ -90,7 +100,27 @@ def roots_of_fit(run: RunningFit | None) -> list[Root]:
     return [
         ("callbacks", run.callbacks),
         *(("data", value) for value in inside),
+        *([] if run.pipeline is None else [("data", run.pipeline)]),
     ]
+
+
+def batch_of(run: RunningFit | None) -> list[HeldObject]:
+    """The arrays of a batch of its data, where their shapes are known."""
+    pipeline = None if run is None else run.pipeline
+    if run is None or pipeline is None or not pipelines.is_pipeline(pipeline):
+        return []
+    found: list[HeldObject] = []
+    for spec in tf.nest.flatten(pipeline.element_spec):
+        shape = list(getattr(spec, "shape", None) or [])
+        if shape and shape[0] is None:
+            shape[0] = run.batch
+        if not shape or None in shape:
+            continue
+        size = math.prod(shape) * spec.dtype.size
+        example = f"{spec.dtype.name} {tuple(shape)}"
+        if size >= NOTABLE_BATCH_BYTES:
+            found.append(HeldObject("a batch", BATCH, 1, size, example))
+    return found
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -119,6 +149,7 @@ class _Held:
     bytes: int = 0
     largest: int = -1
     example: str = ""
+    tensors: list[Any] = field(default_factory=list[Any])
 
     def add(self, value: Any) -> None:
         """Count one more."""
@@ -128,9 +159,18 @@ class _Held:
         if size > self.largest:
             self.largest = size
             self.example = f"{value.dtype.name} {tuple(value.shape)}"
+        if self.kind == "tensor" and len(self.tensors) < MOST_PLACED:
+            self.tensors.append(value)
+
+    def told(self, ops: Ops | None) -> HeldObject:
+        """With the places of its tensors, where ``ops`` can tell them."""
+        at = () if ops is None else tuple(ops.address(one)[0] for one in self.tensors)
+        return HeldObject(
+            self.where, self.kind, self.count, self.bytes, self.example, at
+        )
 
 
-def kept(roots: list[Root]) -> list[HeldObject]:
+def kept(roots: list[Root], ops: Ops | None = None) -> list[HeldObject]:
     """The names that keep most arrays and tensors; each of those counts once."""
     held: dict[tuple[str, str], _Held] = {}
     seen = {id(held)}
@@ -146,11 +186,7 @@ def kept(roots: list[Root]) -> list[HeldObject]:
         else:
             held.setdefault((name, kind), _Held(name, kind)).add(value)
     found = sorted(held.values(), key=lambda one: -one.bytes)
-    return [
-        HeldObject(one.where, one.kind, one.count, one.bytes, one.example)
-        for one in found[:NAMED]
-        if one.bytes >= NOTABLE_BYTES
-    ]
+    return [one.told(ops) for one in found[:NAMED] if one.bytes >= NOTABLE_BYTES]
 
 
 def _inside(name: str, value: Any) -> Iterator[Root]:
@@ -160,6 +196,8 @@ def _inside(name: str, value: Any) -> Iterator[Root]:
         yield from ((name, one) for one in list(value.values()))
     elif kind in (list, tuple, deque, set, frozenset):
         yield from ((name, one) for one in list(value))
+    elif issubclass(kind, pipelines.Pipeline):
+        yield from ((name, one) for one in pipelines.tensors_of(value))
     elif kind is FunctionType:
         yield from _closure(value)
     elif kind is GeneratorType:

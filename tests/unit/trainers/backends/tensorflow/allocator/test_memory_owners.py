@@ -114,7 +114,40 @@ def test_frames_on_the_way_of_an_exception() -> None:
 def test_what_a_fit_leads_to() -> None:
     """Its callbacks, and what its data come from."""
     adapter = SimpleNamespace(py_dataset=[block()])
-    run = SimpleNamespace(model=None, callbacks=[Keeper()], data_adapter=adapter)
+    run = SimpleNamespace(
+        model=None, callbacks=[Keeper()], data_adapter=adapter, pipeline=None
+    )
     names = [name for name, _ in memory_owners.roots_of_fit(run)]
     assert names == ["callbacks", "data"]
     assert memory_owners.roots_of_fit(None) == []
+
+
+class FakeOps:
+    """Places of tensors, by what they hold."""
+
+    def address(self, tensor: Any) -> tuple[int, int]:
+        """The first value is where it lies."""
+        return int(tf.reshape(tensor, [-1])[0]), 0
+
+
+def test_tensors_that_a_pipeline_holds_have_its_name_and_their_places() -> None:
+    """A data set that was made a pipeline lies in the framework's memory, whoever made it;
+    of a batch, which nobody's name leads to, the sizes are known."""
+    data = tf.data.Dataset.from_tensor_slices(tf.fill([MIB // 4, 2], 7.0))
+    whole = tf.fill([MIB // 4], 5.0)
+    pipeline = data.cache().shuffle(10).batch(1024).prefetch(2)
+    found = memory_owners.kept(
+        [("data", pipeline), ("__main__.table", [whole])],
+        ops=FakeOps(),  # type: ignore[arg-type]  # as far as it is asked
+    )
+    assert {one.where: one.bytes for one in found} == {
+        "data": 2 * MIB,
+        "__main__.table": MIB,
+    }
+    assert {one.where: one.addresses for one in found}["__main__.table"] == (5,)
+    run = SimpleNamespace(pipeline=pipeline, batch=1024)
+    (batch,) = memory_owners.batch_of(run)  # type: ignore[arg-type]  # as above
+    assert (batch.bytes, batch.example) == (8192, "float32 (1024, 2)")
+    unknown = SimpleNamespace(pipeline=pipeline, batch=None)
+    assert memory_owners.batch_of(unknown) == []  # type: ignore[arg-type]  # as above
+    assert memory_owners.batch_of(None) == []
