@@ -105,13 +105,14 @@ def none_zero(model: Any) -> Iterator[bool]:
         if id(one) not in metrics and keras.backend.is_float_dtype(one.dtype)
         if not bool(keras.ops.any(keras.ops.not_equal(one, 0)))
     ]
+    kept = values_of(found)
     for one in found:
         one.assign(unlike_zero(one.shape))
     try:
         yield bool(found)
     finally:
         for one in found:
-            one.assign(keras.ops.zeros_like(one))
+            one.assign(kept[id(one)])
 
 
 @contextlib.contextmanager
