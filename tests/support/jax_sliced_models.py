@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import layers
 
+from tests.support.awkward_models import AWKWARD, OTHERWISE, OpenedAfterEpoch, padded
 from trainers.microbatch import jax_prepare
 from trainers.microbatch.prepared import Prepared
 
@@ -263,6 +264,17 @@ CASES: dict[str, Case] = {
     "dropout": (
         lambda: conv(layers.Dropout(0.5), layers.Dropout(0.1)), IMAGES, LABELS, {},
     ),
+    **{
+        name: (build, X, padded(Y, whole=BATCH), {}) for name, build in AWKWARD.items()
+    },
+    "sum that is zero at first": (
+        AWKWARD["sum that is zero at first"],
+        X,
+        Y,
+        {"epochs": 2, "callbacks": [OpenedAfterEpoch()]},
+    ),
+    "gate that is shut": (OTHERWISE["gate that is shut"], X, Y, {}),
+    "step put in": (OTHERWISE["step put in"], X, Y, {}),
     "own step": (lambda: compiled(OwnStepOnJax()), X, Y, {}),
     "one size": (
         lambda: compiled(

@@ -53,7 +53,13 @@ def prepare(
 
 
 def trained(
-    build: Callable[[], Any], x: Any, y: Any, *, sliced: bool, **fit: Any
+    build: Callable[[], Any],
+    x: Any,
+    y: Any,
+    *,
+    sliced: bool,
+    allow_inexact: bool = False,
+    **fit: Any,
 ) -> tuple[Any, dict[str, list[float]], Events]:
     """A model after an epoch, its history, and what the microbatching reported."""
     keras.utils.set_random_seed(1)
@@ -61,7 +67,9 @@ def trained(
     events: Events = []
     prepared = Prepared()
     if sliced:
-        prepared, events = prepare(model, x, y, fit.get("sample_weight"))
+        prepared, events = prepare(
+            model, x, y, fit.get("sample_weight"), allow_inexact=allow_inexact
+        )
     history = model.fit(x, y, batch_size=BATCH, verbose=0, shuffle=False, **fit)
     prepared.restore()
     return model, history.history, events

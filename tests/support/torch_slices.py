@@ -12,7 +12,15 @@ import torch
 from keras import layers
 
 from supervisor.wire.page import MemorySource
+from tests.support.awkward_models import (
+    AWKWARD,
+    COUNTS_IN_CALL,
+    OTHERWISE,
+    OpenedAfterEpoch,
+    padded,
+)
 from tests.support.sliced_models import (
+    BATCH,
     LABELS,
     SERIES,
     WEIGHTS,
@@ -29,6 +37,7 @@ from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.torch import torch_slices
 from trainers.microbatch.obstacles import MicrobatchRefusedError
 
+OPENS = "sum that is zero at first"
 PAIR = {"a": X, "b": X[::-1].copy()}
 TARGETS = {"u": Y, "v": LABELS}
 WEIGHTED = {"sample_weight": WEIGHTS}
@@ -210,6 +219,18 @@ CASES: dict[str, Case] = {
     "accumulating": ("exact", accumulating, X, Y, {}),
     "own loss": ("two_pass", own_loss, X, Y, {}),
     "whole metric": ("exact", lambda: measured_by(worst), X, Y, {}),
+    **{
+        name: ("", build, X, padded(Y, whole=BATCH), {})
+        for name, build in AWKWARD.items()
+        if name != OPENS
+    },
+    OPENS: (
+        "exact",
+        AWKWARD[OPENS],
+        X,
+        Y,
+        {"epochs": 2, "callbacks": [OpenedAfterEpoch()]},
+    ),
 }
 
 
@@ -236,11 +257,14 @@ def half() -> dict[str, Any]:
     keras.config.set_dtype_policy("mixed_float16")
     try:
         whole, _, _ = trained(lambda: compiled(dense()), X, Y, sliced=False)
-        sliced, _, _ = trained(lambda: compiled(dense()), X, Y, sliced=True)
+        sliced, _, events = trained(
+            lambda: compiled(dense()), X, Y, sliced=True, allow_inexact=True
+        )
     finally:
         keras.config.set_dtype_policy("float32")
     pairs = zip(whole.trainable_weights, sliced.trainable_weights, strict=True)
     return {
+        "deviations": events[-1][1]["deviations"],
         "optimizer": type(sliced.optimizer).__name__,
         "scale": [float(one.optimizer.dynamic_scale) for one in (whole, sliced)],
         "clock": [int(one.optimizer.step_counter) for one in (whole, sliced)],
@@ -257,7 +281,9 @@ def overflowing() -> dict[str, Any]:
     try:
         large = (X * 3000).astype("float32")
         whole, _, _ = trained(lambda: compiled(dense()), large, Y, sliced=False)
-        sliced, _, _ = trained(lambda: compiled(dense()), large, Y, sliced=True)
+        sliced, _, _ = trained(
+            lambda: compiled(dense()), large, Y, sliced=True, allow_inexact=True
+        )
     finally:
         keras.config.set_dtype_policy("float32")
     return {"scale": [float(one.optimizer.dynamic_scale) for one in (whole, sliced)]}
@@ -282,6 +308,44 @@ def deviating() -> dict[str, Any]:
             "changed": "train_step" in vars(model),
         }
     return {}
+
+
+def clamped() -> Any:
+    """A hook on a gradient."""
+    model = compiled(dense())
+    model.layers[1].kernel.value.register_hook(lambda slope: slope.clamp(-0.01, 0.01))
+    return model
+
+
+def dropping() -> Any:
+    """A layer that draws from NumPy, and seldom does anything with it."""
+
+    class Seldom(layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            drawn = np.random.random()  # noqa: NPY002  # as scripts do
+            return inputs * 2 if drawn < 1e-9 else inputs
+
+    return compiled(
+        keras.Sequential([keras.Input((12,)), Seldom(name="seldom"), layers.Dense(1)])
+    )
+
+
+def otherwise() -> dict[str, Any]:
+    """What is told of models that slices change."""
+    found = {}
+    builds = {**OTHERWISE, "hook": clamped, "numpy": dropping}
+    for name, build in builds.items():
+        _, events = prepare(build(), X, Y, allow_inexact=True)
+        found[name] = events[-1][1].get("deviations") or events[-1][1]["sentence"]
+    model = OTHERWISE[COUNTS_IN_CALL]()
+    keras.utils.set_random_seed(1)
+    _, whole, _ = trained(OTHERWISE[COUNTS_IN_CALL], X, Y, sliced=False)
+    keras.utils.set_random_seed(1)
+    model = OTHERWISE[COUNTS_IN_CALL]()
+    prepared, _ = prepare(model, X, Y, allow_inexact=True)
+    done = model.fit(X, Y, batch_size=BATCH, verbose=0, shuffle=False)
+    prepared.restore()
+    return {**found, "through": [whole["through"], done.history["through"]]}
 
 
 class ReplacedBuffer(torch.nn.Module):
@@ -482,6 +546,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "compiled": compiled_steps,
     "halved": halved,
     "measured": measured,
+    "otherwise": otherwise,
     "tensorflow": lambda: [
         name for name in sys.modules if name.startswith("trainers.backends.tensorflow")
     ],

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras.src import backend as keras_backend
 from keras.src.losses import loss as loss_module
 from keras.src.trainers.trainer import Trainer
+
+HALF = frozenset({"float16", "bfloat16"})
 
 
 def takes_training(model: Any) -> bool:
@@ -54,6 +57,12 @@ def added_losses(model: Any) -> list[Any]:
     # Keras 3.4 to 3.6 has no method for it.
     total = getattr(model, "_aggregate_additional_loss", _as_one)
     return [total(loss) for loss in model.losses]
+
+
+def added_by_weights(model: Any) -> int:
+    """How many of the added losses, the last ones, are regularisers of weights: they are
+    the same for each slice."""
+    return sum(one.regularizer is not None for one in model.trainable_weights)
 
 
 @contextlib.contextmanager
@@ -154,6 +163,32 @@ def given_to_compile(model: Any) -> list[Any]:
     ]
 
 
+@contextlib.contextmanager
+def given_losses_kept(model: Any) -> Iterator[None]:
+    """Put back the numbers and variables in the losses given to ``compile``: some count
+    their calls."""
+    kept: list[tuple[Any, str, Any]] = []
+    variables: list[tuple[Any, Any]] = []
+    compiled = compiled_loss(model)
+    given = None if compiled is None else compiled._user_loss
+    for one in keras.tree.flatten(given):
+        own = getattr(one, "__dict__", {})
+        kept += [(own, name, value) for name, value in own.items() if _is_plain(value)]
+        found = [two for two in own.values() if isinstance(two, keras.Variable)]
+        variables += [(two, np.array(keras.ops.convert_to_numpy(two))) for two in found]
+    try:
+        yield
+    finally:
+        for own, name, value in kept:
+            own[name] = value
+        for variable, value in variables:
+            variable.assign(value)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
 def given_rate(optimizer: Any) -> Any:
     """The learning rate as the optimizer keeps it: a variable or a schedule."""
     return getattr(optimizer, "_learning_rate", None)
@@ -167,6 +202,14 @@ def layers_own_variables(layer: Any) -> list[Any]:
 def seed_states(layer: Any) -> list[Any]:
     """The state variables of this layer's own seed generators."""
     return [generator.state for generator in layer._seed_generators]
+
+
+def computes_in_half(model: Any) -> bool:
+    """Whether layers with weights compute in half precision."""
+    return any(
+        layer.compute_dtype in HALF and layer.trainable_variables
+        for layer in all_layers(model)
+    )
 
 
 def narrow_variables(model: Any) -> set[int]:

@@ -30,6 +30,7 @@ from trainers.microbatch.obstacles import (
     not_per_sample,
     refuse_deviations,
     refused_parts,
+    steps_otherwise,
     too_large,
 )
 from trainers.microbatch.prepared import Prepared
@@ -125,6 +126,8 @@ def _obstacle(model: Any, data: Any) -> str | None:
     """Why this model's batch cannot be sliced, as half a sentence; None if it can."""
     if jax_fit.has_own_train_step(model):
         return f"{type(model).__name__} has a train_step of its own"
+    if why := steps_otherwise(model):
+        return why
     leaves = slicing.leaves(data)
     if not all(isinstance(leaf, (np.ndarray, jax.Array)) for leaf in leaves):
         return (

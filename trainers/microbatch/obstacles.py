@@ -115,6 +115,19 @@ def not_per_sample(leaves: Sequence[Any]) -> str | None:
     return "it has one sample" if samples < 2 else None
 
 
+def steps_otherwise(model: Any) -> str | None:
+    """Why it would be unknown what a step of the model does; None: it is Keras' own."""
+    name = type(model).__name__
+    if "train_step" in vars(model):
+        return f"a train_step was put into {name}"
+    for method in ("make_train_function", "compute_loss_and_updates"):
+        own = vars(model).get(method, getattr(type(model), method, None))
+        module = getattr(own, "__module__", None) or ""
+        if own is not None and not module.startswith("keras."):
+            return f"{name} has a {method} of its own"
+    return None
+
+
 def built_for_one_size(model: Any) -> str | None:
     """Why the model takes no smaller batches; None if it does."""
     inputs = getattr(model, "inputs", None) or []

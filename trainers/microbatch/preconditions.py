@@ -5,7 +5,11 @@ from typing import Any
 from trainers.backends import slicing
 from trainers.backends.selected import backend
 from trainers.backends.slices import batch_ops
-from trainers.microbatch.obstacles import built_for_one_size, not_per_sample
+from trainers.microbatch.obstacles import (
+    built_for_one_size,
+    not_per_sample,
+    steps_otherwise,
+)
 
 
 def obstacle(
@@ -18,6 +22,8 @@ def obstacle(
     """
     if backend.fit.has_own_train_step(model) and not own_step_too:
         return f"{type(model).__name__} has a train_step of its own"
+    if why := steps_otherwise(model):
+        return why
     leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
     reason = backend.slices.why_not_on_devices(model) or _unsliceable(leaves)
     if reason is not None:

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from trainers.backends import keras_losses, slicing
+from trainers.backends.slices.slice_spans import unlike_zero
 from trainers.backends.slices.slice_support import SliceSupport
 
 TILED_BYTES = 16 * 1024 * 1024
@@ -91,11 +92,35 @@ def values_of(variables: Sequence[Any]) -> dict[int, Any]:
 
 
 @contextlib.contextmanager
+def none_zero(model: Any) -> Iterator[bool]:
+    """Within, no weight or state that is a zero, or all zeros, is such; whether there is
+    any.
+
+    A gate, or a factor, that opens in training hides what comes after it until then.
+    """
+    metrics = {id(one) for one in model.metrics_variables}
+    found = [
+        one
+        for one in model.variables
+        if id(one) not in metrics and keras.backend.is_float_dtype(one.dtype)
+        if not bool(keras.ops.any(keras.ops.not_equal(one, 0)))
+    ]
+    kept = values_of(found)
+    for one in found:
+        one.assign(unlike_zero(one.shape))
+    try:
+        yield bool(found)
+    finally:
+        for one in found:
+            one.assign(kept[id(one)])
+
+
+@contextlib.contextmanager
 def state_kept(model: Any, support: SliceSupport) -> Iterator[None]:
     """Put back what calling the model and its metrics changes."""
     variables = [*model.non_trainable_variables, *model.metrics_variables]
     kept = values_of(variables)
-    with support.kept(model):
+    with support.kept(model), keras_losses.given_losses_kept(model):
         try:
             yield
         finally:

@@ -13,6 +13,11 @@ LOSS_AVERAGED = (
     "it is averaged over slices"
 )
 
+CALL_UPDATES_METRICS = "the model's call updates metrics: they are given slices"
+HOOKS = (
+    "a hook of the script's on the gradient of a weight is called for each slice, and not"
+    " once for the whole batch"
+)
 HALF = (
     "layers compute in half precision: their gradients are rounded in each slice, and not"
     " once for the whole batch"
@@ -24,6 +29,15 @@ def added_averaged(number: int, *, of: int) -> str:
     return (
         f"added loss {number} of {of} (add_loss or a regulariser) is "
         "neither a mean nor a sum over samples: it is averaged over slices"
+    )
+
+
+def added_unknown(number: int, *, of: int) -> str:
+    """Of an added loss that is zero, or no number, in all trials."""
+    return (
+        f"added loss {number} of {of} (add_loss or a regulariser) is zero for the first"
+        " samples, so nobody knows whether it is a mean or a sum over samples: it is"
+        " averaged over slices"
     )
 
 

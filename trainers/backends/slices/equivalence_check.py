@@ -20,6 +20,7 @@ from trainers.backends.slices.batch_ops import (
     changing,
     cut,
     length,
+    none_zero,
     state_kept,
     tensors,
     tiled,
@@ -32,7 +33,14 @@ from trainers.backends.slices.slice_loss import (
     compare,
     predict,
 )
-from trainers.backends.slices.slice_spans import near, rule_of, spans_of
+from trainers.backends.slices.slice_spans import (
+    added_rules,
+    agreed,
+    near,
+    rule_of,
+    some_zero,
+    spans_of,
+)
 from trainers.backends.slices.slice_support import SliceSupport
 from trainers.process import allocation_subject
 
@@ -96,6 +104,57 @@ def _examine(
     x, y, weight = batch
     few = tensors(slicing.cut(x, 0, samples))
     spans = spans_of(min(samples, length(x)))
+    counted = values_of(model.metrics_variables)
+    seen = _seen(model, few, spans, support)
+    trials = [seen]
+    deviations = sentences.of_layers(
+        [(type(layer).__name__, layer.name, random) for layer, random in seen.stirred]
+    )
+    if any(_changed(variable, counted) for variable in model.metrics_variables):
+        deviations.append(sentences.CALL_UPDATES_METRICS)
+    with none_zero(model) as hidden:
+        if hidden:
+            trials.append(_seen(model, few, spans, support))
+    if not seen.stirred and any(one.is_coupled(model) for one in trials):
+        deviations.append(sentences.COUPLED)
+    deviations += support.changed_by_steps(model)
+    _build_losses(model, (few, y, weight), seen.whole)
+    added_rules, odd = _added_rules(model, trials, spans)
+    loss, doubt = _loss_rule(
+        model, (few, y, weight), seen.whole, stirred=bool(seen.stirred)
+    )
+    rules = LossRules(
+        loss=loss,
+        added=added_rules,
+        draws=all(one.drawn for one in trials),
+        metrics_whole=keras_losses.own_compute_metrics(model)
+        or _metrics_need_whole(model, y, weight, seen.whole),
+    )
+    return EquivalenceFindings(rules=rules, deviations=(*deviations, *odd, *doubt))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a model made of some samples, whole and in slices."""
+
+    whole: Any
+    added: list[Any]
+    """By ``add_loss`` and regularisers."""
+    parts: list[tuple[Any, list[Any]]]
+    """Predictions and added losses of the slices."""
+    stirred: list[tuple[Any, bool]]
+    """Layers whose state has changed, and whether it is their random state."""
+    drawn: bool
+    """Whether the slices drew what the whole drew."""
+
+    def is_coupled(self, model: Any) -> bool:
+        """Whether samples of a batch know of each other."""
+        return _coupled(model, self.whole, [one for one, _ in self.parts])
+
+
+def _seen(
+    model: Any, few: Any, spans: Sequence[tuple[int, int]], support: SliceSupport
+) -> _Seen:
     before = values_of(changing(model))
     with support.stirred_beside(model) as beside:
         whole = predict(model, few)
@@ -106,29 +165,17 @@ def _examine(
         drawn = support.drawn_as_whole(model, few, spans, before)
         if drawn is not None and _coupled(model, whole, [one for one, _ in drawn]):
             drawn = None
-    if drawn is not None:
-        parts, stirred = drawn, []
-    else:
-        parts = [
-            (predict(model, slicing.cut(few, *span)), keras_losses.added_losses(model))
-            for span in spans
-        ]
-    deviations = sentences.of_layers(
-        [(type(layer).__name__, layer.name, random) for layer, random in stirred]
+    return _Seen(
+        whole=whole,
+        added=added,
+        parts=drawn or [_part(model, slicing.cut(few, *span)) for span in spans],
+        stirred=stirred if drawn is None else [],
+        drawn=drawn is not None,
     )
-    if not deviations and _coupled(model, whole, [one for one, _ in parts]):
-        deviations.append(sentences.COUPLED)
-    _build_losses(model, (few, y, weight), whole)
-    added_rules, odd = _added_rules(model, added, [two for _, two in parts], spans)
-    loss, doubt = _loss_rule(model, (few, y, weight), whole, stirred=bool(stirred))
-    rules = LossRules(
-        loss=loss,
-        added=added_rules,
-        draws=drawn is not None,
-        metrics_whole=keras_losses.own_compute_metrics(model)
-        or _metrics_need_whole(model, y, weight, whole),
-    )
-    return EquivalenceFindings(rules=rules, deviations=(*deviations, *odd, *doubt))
+
+
+def _part(model: Any, few: Any) -> tuple[Any, list[Any]]:
+    return predict(model, few), keras_losses.added_losses(model)
 
 
 # --- layers ---
@@ -180,21 +227,20 @@ def _in_float32(tensor: Any) -> np.ndarray:
 
 
 def _added_rules(
-    model: Any,
-    whole: list[Any],
-    parts: list[list[Any]],
-    spans: Sequence[tuple[int, int]],
+    model: Any, trials: Sequence[_Seen], spans: Sequence[tuple[int, int]]
 ) -> tuple[tuple[LossRule, ...], list[str]]:
     if keras_losses.own_compute_loss(model):
         return (), []
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
-    rules, odd = [], []
-    for at, total in enumerate(whole):
-        rule = _rule_of(total, [part[at] for part in parts], spans, tolerance)
-        if rule is LossRule.WHOLE:
-            odd.append(sentences.added_averaged(at + 1, of=len(whole)))
-        rules.append(LossRule.MEAN if rule is LossRule.WHOLE else rule)
-    return tuple(rules), odd
+
+    def rule(at: int) -> LossRule | None:
+        return agreed(
+            _rule_of(one.added[at], [two[at] for _, two in one.parts], spans, tolerance)
+            for one in trials
+        )
+
+    known = [rule(at) for at in range(len(trials[0].added))]
+    return added_rules(known, by_weights=keras_losses.added_by_weights(model))
 
 
 def _loss_rule(
@@ -205,20 +251,27 @@ def _loss_rule(
     if keras_losses.own_compute_loss(model):
         return _own_loss_rule(model, x, y, weight, stirred=stirred)
     y, predictions, weight = tiled(y, predictions, weight)
-
-    def loss_of(start: int, stop: int) -> Any:
-        targets, weights = (slicing.cut(one, start, stop) for one in (y, weight))
-        return compare(model, x, targets, cut(predictions, start, stop), weights)[0]
-
     samples = length(predictions)
-    loss = loss_of(0, samples)
+    loss = compare(model, x, y, predictions, weight)[0]
     if loss is None:
         return LossRule.MEAN, []
     if _data_dependent(model, predictions):
         return LossRule.WHOLE, []
     spans = spans_of(samples)
-    parts = [loss_of(*span) for span in spans]
-    return _rule_of(loss, parts, spans, LOSS_TOLERANCE), []
+    rules = []
+    for labels in (y, some_zero(y)):
+        loss, *parts = [
+            compare(
+                model,
+                x,
+                slicing.cut(labels, *span),
+                cut(predictions, *span),
+                slicing.cut(weight, *span),
+            )[0]
+            for span in [(0, samples), *spans]
+        ]
+        rules.append(_rule_of(loss, parts, spans, LOSS_TOLERANCE))
+    return agreed(rules) or LossRule.WHOLE, []
 
 
 def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> None:
@@ -236,24 +289,39 @@ def _own_loss_rule(
     y, weight = (tensors(slicing.cut(one, 0, samples)) for one in (y, weight))
     weight = uneven(weight)
 
-    def loss_of(start: int, stop: int) -> Any:
+    def loss_of(labels: Any, span: tuple[int, int]) -> Any:
         inputs, targets, weights = (
-            slicing.cut(one, start, stop) for one in (x, y, weight)
+            slicing.cut(one, *span) for one in (x, labels, weight)
         )
         return compare(model, inputs, targets, predict(model, inputs), weights)[0]
 
-    counted = values_of(model.metrics_variables)
-    whole = loss_of(0, samples)
     odd = []
-    if any(_changed(variable, counted) for variable in model.metrics_variables):
+    counts, keeps = _changed_by_loss(model, x, y, weight)
+    if counts:
         odd.append(sentences.LOSS_UPDATES_METRICS)
     added = bool(model.losses)
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
-    rule = _rule_of(whole, [loss_of(*span) for span in spans], spans, tolerance)
+    rules: list[LossRule | None] = [LossRule.WHOLE] if keeps else []
+    for labels in (y, some_zero(y)):
+        whole, *parts = [loss_of(labels, span) for span in [(0, samples), *spans]]
+        rules.append(_rule_of(whole, parts, spans, tolerance))
+    rule = agreed(rules) or LossRule.WHOLE
     if rule is LossRule.WHOLE and (added or stirred):
         odd.append(sentences.LOSS_AVERAGED)
         rule = LossRule.MEAN
     return rule, odd
+
+
+def _changed_by_loss(model: Any, x: Any, y: Any, weight: Any) -> tuple[bool, bool]:
+    """Whether computing the loss changes metrics, and state of the model besides: a
+    moving average, a generator. That is done once a batch."""
+    predictions = predict(model, x)
+    counted, before = values_of(model.metrics_variables), values_of(changing(model))
+    compare(model, x, y, predictions, weight)
+    return (
+        any(_changed(one, counted) for one in model.metrics_variables),
+        any(_changed(one, before) for one in changing(model)),
+    )
 
 
 def _data_dependent(model: Any, predictions: Any) -> bool:
@@ -269,7 +337,7 @@ def _data_dependent(model: Any, predictions: Any) -> bool:
 
 def _rule_of(
     whole: Any, parts: list[Any], spans: Sequence[tuple[int, int]], tolerance: float
-) -> LossRule:
+) -> LossRule | None:
     """As ``rule_of``, of tensors."""
     expected, *values = (keras.ops.convert_to_numpy(one) for one in (whole, *parts))
     return rule_of(expected, values, spans, tolerance)

@@ -45,6 +45,10 @@ class SliceSupport(Protocol):
     def compiles_less(self, model: Any) -> str | None:
         """What of its step is compiled no more in slices, as a sentence; None: nothing."""
 
+    def changed_by_steps(self, model: Any) -> list[str]:
+        """What steps in slices change in a result, whatever the model is made of: as
+        sentences."""
+
     # --- the check before training ---
 
     def kept(self, model: Any) -> AbstractContextManager[None]:

@@ -167,7 +167,11 @@ class TorchSlicedStep:
         return total
 
     def _loss_of_whole(self, batch: Batch, predictions: Any, added: Any) -> Any:
-        """The losses of the batch, and the slope of the scaled one by prediction."""
+        """The losses of the batch, and the slope of the scaled one by prediction.
+
+        Weights that the loss itself uses (a temperature, a layer that ``compute_loss``
+        calls) have in ``grad`` from here on what does not come by way of predictions.
+        """
         x, y, weight = batch
         leaves = slicing.leaves(predictions)
         for leaf in leaves:
@@ -175,10 +179,12 @@ class TorchSlicedStep:
         loss, outputs = compare(self._model, x, y, predictions, weight)
         scaled = self._model.optimizer.scale_loss(loss)
         watched = [leaf for leaf in leaves if leaf.requires_grad]
-        found = iter(torch.autograd.grad(scaled, watched, allow_unused=True))
-        slopes = [next(found) if leaf.requires_grad else None for leaf in leaves]
+        weights = [one.value for one in self._model.trainable_weights]
+        scaled.backward(inputs=[*watched, *weights])
+        self._take_half()
+        slopes = [leaf.grad for leaf in leaves]
         for leaf in watched:
-            leaf.requires_grad = False
+            leaf.requires_grad, leaf.grad = False, None
         losses = [one.detach() for one in outputs]
         return _SliceLosses(loss.detach() + added, losses), slopes
 
@@ -317,9 +323,11 @@ def _joined(pieces: Sequence[Any]) -> Any:
 
 @contextlib.contextmanager
 def _seen_again(model: Any) -> Iterator[None]:
-    """What is computed after it sees what is computed within: the same random masks."""
+    """What is computed after it sees what is computed within: the same random masks, and
+    metrics that the call of the model updates."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    states = [(one.value, one.value.clone()) for one in batch_ops.changing(model)]
+    variables = [*batch_ops.changing(model), *model.metrics_variables]
+    states = [(one.value, one.value.clone()) for one in variables]
     modules = (module for _, module in torch_variables.modules_of(model))
     buffers = torch_variables.KeptBuffers(modules)
     with torch.random.fork_rng(devices):

@@ -14,6 +14,7 @@ import torch
 
 from trainers.backends import keras_losses
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
+from trainers.backends.slices import deviations as sentences
 from trainers.backends.slices.slice_loss import LossRules
 from trainers.backends.torch import (
     torch_fit,
@@ -83,6 +84,21 @@ def compiles_less(model: Any) -> str | None:
     return NOT_COMPILED if model.jit_compile else None
 
 
+def changed_by_steps(model: Any) -> list[str]:
+    """Gradients in half precision are rounded in each slice, and hooks see them so."""
+    told = []
+    if keras_losses.computes_in_half(model):
+        told.append(sentences.HALF)
+    if any(_hooked(one.value) for one in model.trainable_weights):
+        told.append(sentences.HOOKS)
+    return told
+
+
+def _hooked(tensor: Any) -> bool:
+    places = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    return any(getattr(tensor, place, None) for place in places)
+
+
 @contextlib.contextmanager
 def _unrounded() -> Iterator[None]:
     places = (torch.backends.cudnn, torch.backends.cuda.matmul)
@@ -122,7 +138,8 @@ def kept(model: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def stirred_beside(model: Any) -> Iterator[list[tuple[Any, bool]]]:
     """An unseeded layer of Keras' draws from PyTorch's own generator, as modules of
-    PyTorch's do; these keep their statistics in buffers."""
+    PyTorch's do; these keep their statistics in buffers. What the script wrote may draw
+    from NumPy's, or Python's."""
     found: list[tuple[Any, bool]] = []
     every = keras_losses.all_layers(model)
     buffers = [(one, torch_variables.KeptBuffers(one.modules())) for one in every]
@@ -144,9 +161,12 @@ def _draws_noted(layers: Sequence[Any]) -> Iterator[list[Any]]:
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            before = _drawn_so_far()
+            before, plain = _drawn_so_far(), python_random.state()
             result = original(*args, **kwargs)
-            if not all(map(torch.equal, before, _drawn_so_far())):
+            if not (
+                all(map(torch.equal, before, _drawn_so_far()))
+                and python_random.same(plain, python_random.state())
+            ):
                 drawing.append(layer)
             return result
 

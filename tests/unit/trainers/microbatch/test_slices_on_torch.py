@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.sliced_models import BATCH, SIZE
 from tests.support.zygote import TORCH
+from trainers.backends.slices import deviations
 
 pytestmark = pytest.mark.skipif(
     not TORCH.is_dir(),
@@ -34,6 +35,11 @@ CASES = {
     "accumulating": "exact",
     "own loss": "two_pass",
     "whole metric": "exact",
+    "temperature": "two_pass",
+    "weight in a loss": "two_pass",
+    "moving average in a loss": "two_pass",
+    "padding later": "two_pass",
+    "sum that is zero at first": "exact",
 }
 """The mode of each; the last batch is a short one in all."""
 DRAWS = "draws random numbers: slices draw others than a whole batch"
@@ -86,10 +92,23 @@ def test_slices_change_nothing_on_torch(alike: dict[str, Any], name: str) -> Non
         assert case["logs"][key] == pytest.approx(values, rel=1e-5), key
 
 
+def test_what_slices_change_on_torch_is_told(found: dict[str, Any]) -> None:
+    """Also what the first samples do not show; and a call of two passes counts once."""
+    case = found["otherwise"]
+    assert case["gate that is shut"] == [deviations.COUPLED]
+    assert case["counts in its call"] == [deviations.CALL_UPDATES_METRICS]
+    assert "a train_step was put into Functional" in case["step put in"]
+    assert case["hook"] == [deviations.HOOKS]
+    assert case["numpy"] == [f"layer 'seldom' (Seldom) {DRAWS}"]
+    whole, sliced = case["through"]
+    assert sliced == pytest.approx(whole, rel=1e-5)
+
+
 def test_half_precision_keeps_the_scale_of_its_loss(found: dict[str, Any]) -> None:
     """mixed_float16: the loss scaler sees the gradients of the batch, overflows, too."""
     half = found["half"]
     assert half["optimizer"] == "LossScaleOptimizer"
+    assert half["deviations"] == [deviations.HALF]
     assert len(set(half["scale"])) == len(set(half["clock"])) == 1
     assert max(half["differences"]) <= 1e-3
     whole, sliced = found["overflowing"]["scale"]

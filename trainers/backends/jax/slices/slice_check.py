@@ -5,7 +5,9 @@ of the first batch are worked through whole and in uneven slices, and what comes
 compared. All of it is stateless: no variable is given a value.
 """
 
-from collections.abc import Sequence
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,16 @@ from trainers.backends import keras_losses, slicing
 from trainers.backends.jax.slices import stateless_parts as parts
 from trainers.backends.slices import deviations as sentences
 from trainers.backends.slices.slice_loss import LossRule, LossRules
-from trainers.backends.slices.slice_spans import near, rule_of, spans_of
+from trainers.backends.slices.slice_spans import (
+    added_rules,
+    agreed,
+    near,
+    rule_of,
+    some_zero,
+    spans_of,
+    unlike_zero,
+)
+from trainers.process.script import python_random
 
 SAMPLES = 12
 """How many samples go through the model: enough for three uneven slices."""
@@ -47,7 +58,11 @@ def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> SliceFi
     Products are not rounded to TensorFloat-32 meanwhile, as which are may depend on the
     size of a batch.
     """
-    with jax.default_matmul_precision("highest"):
+    with (
+        jax.default_matmul_precision("highest"),
+        python_random.untouched(),
+        keras_losses.given_losses_kept(model),
+    ):
         return _Check(model, batch, min(samples, SAMPLES)).findings()
 
 
@@ -61,23 +76,29 @@ class _Check:
         self._metrics = values(model.metrics_variables)
         self._few = slicing.cut(batch[0], 0, samples)
         self._spans = spans_of(min(samples, parts.samples_in(batch[0])))
-        eager = model.run_eagerly or not model.jit_compile
-        self._forward = self._called if eager else jax.jit(self._called)
+        self._eager = model.run_eagerly or not model.jit_compile
+        self._forward = self._called if self._eager else jax.jit(self._called)
         half = HALF_TOLERANCE
         self._tolerance = ADDED_TOLERANCE.get(model.compute_dtype, half)
         self._structure: Any = None
 
     def findings(self) -> SliceFindings:
         """All of it."""
-        whole = self._of(self._few)
-        pieces = [self._of(slicing.cut(self._few, *span)) for span in self._spans]
+        drawn = python_random.state()
+        trials = [self._trial()]
+        whole, _ = trials[0]
         stirred = self._stirred(whole.fixed)
+        if self._eager and not python_random.same(drawn, python_random.state()):
+            stirred.append((type(self._model).__name__, self._model.name, True))
         told = sentences.of_layers(stirred)
-        if not told and self._coupled(whole, pieces):
+        with self._none_zero() as hidden:
+            if hidden:
+                trials.append(self._trial())
+        if not told and any(itertools.starmap(self._coupled, trials)):
             told.append(sentences.COUPLED)
-        if self._in_half():
+        if keras_losses.computes_in_half(self._model):
             told.append(sentences.HALF)
-        added, odd = self._added_rules(whole, pieces)
+        added, odd = self._added_rules(trials)
         loss, doubt = self._loss_rule(whole, stirred=bool(stirred))
         rules = LossRules(
             loss=loss,
@@ -88,6 +109,26 @@ class _Check:
         return SliceFindings(rules=rules, deviations=(*told, *odd, *doubt))
 
     # --- the model ---
+
+    def _trial(self) -> "_Trial":
+        """The samples, whole and in slices."""
+        whole = self._of(self._few)
+        return whole, [self._of(slicing.cut(self._few, *span)) for span in self._spans]
+
+    @contextlib.contextmanager
+    def _none_zero(self) -> Iterator[bool]:
+        """Within, no weight or state that is a zero, or all zeros, is such; whether there
+        is any. A gate that opens in training hides what comes after it until then."""
+        kept = self._trainable, self._fixed
+        self._trainable, self._fixed = (
+            [_unlike_zero(one) for one in group] for group in kept
+        )
+        now = [*self._trainable, *self._fixed]
+        before = [*kept[0], *kept[1]]
+        try:
+            yield any(one is not two for one, two in zip(now, before, strict=True))
+        finally:
+            self._trainable, self._fixed = kept
 
     def _called(self, trainable: Any, fixed: Any, x: Any) -> Any:
         call = parts.called(self._model, trainable, fixed, x)
@@ -136,28 +177,28 @@ class _Check:
                 return True
         return False
 
-    def _in_half(self) -> bool:
-        return any(
-            layer.compute_dtype in parts.HALF and layer.trainable_variables
-            for layer in keras_losses.all_layers(self._model)
-        )
-
     # --- losses ---
 
     def _added_rules(
-        self, whole: "_Found", pieces: "Sequence[_Found]"
+        self, trials: "Sequence[_Trial]"
     ) -> tuple[tuple[LossRule, ...], list[str]]:
         if keras_losses.own_compute_loss(self._model):
             return (), []
-        rules, odd = [], []
-        for at, total in enumerate(whole.added):
-            several = [one.added[at] for one in pieces]
-            rule = rule_of(total, several, self._spans, self._tolerance)
-            if rule is LossRule.WHOLE:
-                odd.append(sentences.added_averaged(at + 1, of=len(whole.added)))
-                rule = LossRule.MEAN
-            rules.append(rule)
-        return tuple(rules), odd
+
+        def rule(at: int) -> LossRule | None:
+            return agreed(
+                rule_of(
+                    whole.added[at],
+                    [one.added[at] for one in pieces],
+                    self._spans,
+                    self._tolerance,
+                )
+                for whole, pieces in trials
+            )
+
+        known = [rule(at) for at in range(len(trials[0][0].added))]
+        by_weights = keras_losses.added_by_weights(self._model)
+        return added_rules(known, by_weights=by_weights)
 
     def _loss_rule(
         self, whole: "_Found", *, stirred: bool
@@ -173,16 +214,19 @@ class _Check:
         if self._data_dependent(whole):
             return LossRule.WHOLE, []
         spans = spans_of(parts.samples_in(repeated.leaves))
-        several = [
-            self._loss_of(
-                repeated.cut(*span),
-                None,
-                slicing.cut(y, *span),
-                slicing.cut(weight, *span),
-            )
-            for span in spans
-        ]
-        return rule_of(total, several, spans, LOSS_TOLERANCE), []
+        rules = []
+        for labels in (y, some_zero(y)):
+            total, *several = [
+                self._loss_of(
+                    repeated.cut(*span),
+                    None,
+                    slicing.cut(labels, *span),
+                    slicing.cut(weight, *span),
+                )
+                for span in [(0, spans[-1][1]), *spans]
+            ]
+            rules.append(rule_of(total, several, spans, LOSS_TOLERANCE))
+        return agreed(rules) or LossRule.WHOLE, []
 
     def _own_loss_rule(
         self, whole: "_Found", *, stirred: bool
@@ -190,24 +234,26 @@ class _Check:
         samples = parts.samples_in(whole.leaves)
         y, weight = (slicing.cut(one, 0, samples) for one in self._batch[1:])
         weight = uneven(weight)
-        found: list[Any] = []
+        found: list[parts.LossResult] = []
 
-        def loss_of(start: int, stop: int) -> float:
+        def loss_of(labels: Any, span: tuple[int, int]) -> float:
             x, targets, weights = (
-                slicing.cut(one, start, stop) for one in (self._few, y, weight)
+                slicing.cut(one, *span) for one in (self._few, labels, weight)
             )
             loss = self._loss_of(self._of(x), x, targets, weights, found)
             return 0.0 if loss is None else loss
 
-        odd = []
-        total = loss_of(0, samples)
-        if any(
-            not np.array_equal(np.asarray(before), np.asarray(after))
-            for before, after in zip(self._metrics, found[0], strict=True)
-        ):
+        odd, rules = [], []
+        for labels in (y, some_zero(y)):
+            total, *several = [
+                loss_of(labels, span) for span in [(0, samples), *self._spans]
+            ]
+            rules.append(rule_of(total, several, self._spans, self._tolerance))
+        if _differ(self._metrics, found[0].metrics):
             odd.append(sentences.LOSS_UPDATES_METRICS)
-        several = [loss_of(*span) for span in self._spans]
-        rule = rule_of(total, several, self._spans, self._tolerance)
+        if _differ(self._fixed, found[0].fixed):  # a moving average: once a batch
+            rules.append(LossRule.WHOLE)
+        rule = agreed(rules) or LossRule.WHOLE
         if rule is LossRule.WHOLE and (whole.losses or stirred):
             odd.append(sentences.LOSS_AVERAGED)
             rule = LossRule.MEAN
@@ -219,7 +265,7 @@ class _Check:
         x: Any,
         y: Any,
         weight: Any,
-        told: list[Any] | None = None,
+        told: list[parts.LossResult] | None = None,
     ) -> float | None:
         result = parts.compared(
             self._model,
@@ -233,7 +279,7 @@ class _Check:
             metrics=self._metrics,
         )
         if told is not None:
-            told.append(result.metrics)
+            told.append(result)
         return None if result.total is None else float(result.total)
 
     def _targets(self, whole: "_Found") -> tuple[Any, Any]:
@@ -320,6 +366,23 @@ class _Found:
             losses=self.losses,
             added=self.added,
         )
+
+
+_Trial = tuple[_Found, list[_Found]]
+"""Of a whole, and of its slices."""
+
+
+def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return any(
+        not np.array_equal(np.asarray(before), np.asarray(after))
+        for before, after in zip(one, other, strict=True)
+    )
+
+
+def _unlike_zero(value: Any) -> Any:
+    if not jnp.issubdtype(value.dtype, jnp.floating) or bool(jnp.any(value != 0)):
+        return value
+    return jnp.asarray(unlike_zero(value.shape), value.dtype)
 
 
 def values(variables: Sequence[Any]) -> list[Any]:

@@ -96,7 +96,7 @@ class JaxSlicedStep:
         after, kept = self._loop(forward, list(fixed), batch)
         flat, added = kept["predictions"], jnp.sum(kept["losses"][0])
 
-        def loss_of(numbers: list[Any]) -> Any:
+        def loss_of(numbers: list[Any], trainable: list[Any]) -> Any:
             predictions = self._whole(_with_numbers(flat, numbers), masked=True)
             call = parts.CallResult(predictions=predictions, fixed=after, losses=[])
             found = parts.compared(
@@ -105,7 +105,11 @@ class JaxSlicedStep:
             told = (found.total, found.outputs, found.fixed, found.metrics)
             return parts.scaled(model, found.total, optimizer), told
 
-        slopes, told = jax.grad(loss_of, has_aux=True)(_numbers(flat))
+        # By the weights, too: a loss may use them itself (a temperature, a layer that
+        # compute_loss calls), which does not come by way of predictions.
+        (slopes, beside), told = jax.grad(loss_of, argnums=(0, 1), has_aux=True)(
+            _numbers(flat), trainable
+        )
         total, outputs, after, metrics = told
 
         def backward(carried: Any, part_of: Batch, part: float, start: Any) -> Any:
@@ -118,7 +122,8 @@ class JaxSlicedStep:
             )
             return (_added(sums, gradients), fixed), {"losses": []}
 
-        (sums, _), _ = self._loop(backward, (_zeros(trainable), list(fixed)), batch)
+        first = _added(_zeros(trainable), beside)
+        (sums, _), _ = self._loop(backward, (first, list(fixed)), batch)
         losses = (total + added.astype(total.dtype), outputs)
         return sums, losses, after, metrics, self._whole(flat, masked=False)
 

@@ -72,6 +72,11 @@ def compiles_less(_model: Any) -> str | None:
     return None
 
 
+def changed_by_steps(_model: Any) -> list[str]:
+    """Sums are rounded once, as for a whole batch (``float32_accumulation``)."""
+    return []
+
+
 @contextlib.contextmanager
 def kept(_model: Any) -> Iterator[None]:
     """A model of Keras' on TensorFlow keeps all in its variables.

@@ -58,6 +58,13 @@ def _share(rule: LossRule, part: Any) -> Any:
     return part if rule is LossRule.MEAN else tf.ones_like(part)
 
 
+def _sum(one: Any, other: Any) -> Any:
+    """Of two gradients, where there are two; rows of an embedding as a whole table."""
+    if one is None or other is None:
+        return other if one is None else one
+    return tf.convert_to_tensor(one) + tf.convert_to_tensor(other)
+
+
 class SlicedStep:
     """Takes the place of ``model.train_step``. One instance serves one ``fit``."""
 
@@ -83,6 +90,7 @@ class SlicedStep:
         self._narrow = keras_losses.narrow_variables(model)
         self._products = wide_products and float32_accumulation.products_pay_here()
         self._terms: list[tuple[int, float32_accumulation.Term]] = []
+        self._beside: list[Any] = []
         self._structure: Any = None
         self._slice_gradients = tracing.compiled(model, self._gradients_of_slice)
         self._slice_predictions = tracing.compiled(model, self._predictions_of_slice)
@@ -94,6 +102,7 @@ class SlicedStep:
         cuts = Cuts(batch, self._size)
         self._seen.assign(tf.maximum(self._seen, cuts.total))
         self._first_seeds = [state.value + 0 for state in self._seeds]
+        self._beside = [None] * len(self._model.trainable_weights)
         step = self._two_passes if self._rules.two_pass else self._one_pass
         gradients, losses, predictions = step(cuts)
         self._log_losses(losses, batch[0], cuts.total)
@@ -129,13 +138,15 @@ class SlicedStep:
 
     def _two_passes(self, cuts: Cuts) -> tuple[Any, _Losses, Any]:
         changing = batch_ops.changing(self._model)
+        changing += self._model.metrics_variables
         before = [variable.value + 0 for variable in changing]
         predictions, added = self._forward(cuts)
-        losses, slopes = self._loss_of_whole(cuts.batch, predictions, added)
 
-        # The second pass must see what the first one saw: the same random masks.
+        # The second pass must see what the first one saw: the same random masks. What the
+        # loss changes stays: it is computed once.
         for variable, value in zip(changing, before, strict=True):
             variable.assign(value)
+        losses, slopes = self._loss_of_whole(cuts.batch, predictions, added)
         return self._backward(cuts, slopes), losses, predictions
 
     def _forward(self, cuts: Cuts) -> tuple[Any, Any]:
@@ -265,14 +276,19 @@ class SlicedStep:
         return tf.add_n(terms) if terms else tf.zeros([])
 
     def _loss_of_whole(self, batch: Any, predictions: Any, added: Any) -> Any:
-        """The losses of the batch, and the slope of the scaled one by prediction."""
+        """The losses of the batch, and the slope of the scaled one by prediction.
+
+        A loss may use weights itself (a temperature, a layer that ``compute_loss`` calls):
+        noted are the gradients that do not come by way of predictions.
+        """
         x, y, weight = batch
         leaves = differentiable(self._flat(predictions))
         with tf.GradientTape() as tape:
             tape.watch(leaves)
             loss, outputs = compare(self._model, x, y, predictions, weight)
             scaled = self._model.optimizer.scale_loss(loss)
-        slopes = tape.gradient(scaled, leaves)
+        weights = self._model.trainable_weights
+        slopes, self._beside = tape.gradient(scaled, [leaves, weights])
         return _Losses(loss + tf.cast(added, loss.dtype), outputs), slopes
 
     # --- what is noted while the functions of a slice are traced ---
@@ -305,6 +321,7 @@ class SlicedStep:
         for (at, term), total in zip(self._terms, sums, strict=True):
             mine = term.finished(self._overflown(total, weights[at]))
             finished[at] = mine if finished[at] is None else finished[at] + mine
+        finished = [_sum(*pair) for pair in zip(finished, self._beside, strict=True)]
         return [
             None if one is None else tf.cast(one, weight.dtype)
             for one, weight in zip(finished, weights, strict=True)
