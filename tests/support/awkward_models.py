@@ -112,6 +112,20 @@ class OpenedAfterEpoch(keras.callbacks.Callback):
                 layer.factor.assign(0.01)
 
 
+class RootOfZeros(layers.Layer):
+    """Keeps squares that are all zero at first, and takes no negative ones."""
+
+    def build(self, shape: Any) -> None:
+        """The squares."""
+        self.squares = self.add_weight(
+            shape=shape[1:], initializer="zeros", trainable=False, name="squares"
+        )
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs, divided by their roots."""
+        return inputs / (1 + ops.sqrt(self.squares))
+
+
 class GatedMean(layers.Layer):
     """Adds the mean of the batch, through a gate that is shut at first."""
 
@@ -172,6 +186,7 @@ AWKWARD: dict[str, Callable[[], Any]] = {
     "padding later": lambda: _ready(
         _around(layers.Activation("relu")), without_padding
     ),
+    "zeros under a root": lambda: _ready(_around(RootOfZeros())),
     "sum that is zero at first": lambda: _ready(_around(OpensLater())),
 }
 """Those that slices do not change."""

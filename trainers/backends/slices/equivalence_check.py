@@ -113,8 +113,8 @@ def _examine(
     if any(_changed(variable, counted) for variable in model.metrics_variables):
         deviations.append(sentences.CALL_UPDATES_METRICS)
     with none_zero(model) as hidden:
-        if hidden:
-            trials.append(_seen(model, few, spans, support))
+        if hidden and (again := _seen(model, few, spans, support)).is_finite:
+            trials.append(again)
     if not seen.stirred and any(one.is_coupled(model) for one in trials):
         deviations.append(sentences.COUPLED)
     deviations += support.changed_by_steps(model)
@@ -146,6 +146,12 @@ class _Seen:
     """Layers whose state has changed, and whether it is their random state."""
     drawn: bool
     """Whether the slices drew what the whole drew."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it is made of numbers: zeros may have stood where nothing else can."""
+        leaves = slicing.leaves(self.whole)
+        return all(np.isfinite(_in_float32(one)).all() for one in leaves)
 
     def is_coupled(self, model: Any) -> bool:
         """Whether samples of a batch know of each other."""

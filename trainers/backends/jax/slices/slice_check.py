@@ -92,8 +92,9 @@ class _Check:
             stirred.append((type(self._model).__name__, self._model.name, True))
         told = sentences.of_layers(stirred)
         with self._none_zero() as hidden:
-            if hidden:
-                trials.append(self._trial())
+            # Zeros may have stood where nothing else can.
+            if hidden and _are_finite((again := self._trial())[0].leaves):
+                trials.append(again)
         if not told and any(itertools.starmap(self._coupled, trials)):
             told.append(sentences.COUPLED)
         if keras_losses.computes_in_half(self._model):
@@ -370,6 +371,10 @@ class _Found:
 
 _Trial = tuple[_Found, list[_Found]]
 """Of a whole, and of its slices."""
+
+
+def _are_finite(leaves: Sequence[Any]) -> bool:
+    return all(np.isfinite(np.asarray(one, "float32")).all() for one in leaves)
 
 
 def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
