@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.attempts import read_result
+from tests.support.boxes import box_in
 from tests.support.command import PATIENCE, Trainwarden
 
 SCRIPT = """
@@ -186,3 +187,78 @@ def until_there(directory: Path, name: str) -> str:
             return found.read_text()
         time.sleep(0.1)
     raise AssertionError(name)
+
+
+def until_it_goes_on(directory: Path) -> None:
+    """Wait until an attempt says that it goes on: a moment before anybody hears of it."""
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
+        for events in directory.rglob("events.jsonl"):
+            if b'"kind":"goes_on"' in events.read_bytes():
+                return
+        time.sleep(0.002)
+    raise AssertionError(directory)
+
+
+@pytest.mark.parametrize(
+    "trouble", ["loss", pytest.param("memory", marks=pytest.mark.slow)]
+)
+def test_an_incident_outlives_the_supervisor_that_allowed_to_go_on(
+    trainwarden: Trainwarden, once: Path, trouble: str
+) -> None:
+    """SIGKILL between its answer and the next step: the same command finds out that the
+    attempt went on, has the incident, and what was decided stays in force."""
+    more = ("memory",) if trouble == "memory" else ()
+    path = spec(trainwarden, once, *more, in_place=True)
+    process = trainwarden.start("run", "--spec", path)
+    until_it_goes_on(trainwarden.state)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    assert trainwarden.json("incidents") == []
+    done = trainwarden("run", "--spec", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (incident,) = trainwarden.json("incidents")
+    assert (incident["happened"], incident["attempt"]) == ("recovered", 1)
+    assert incident["recovery"] == 1
+    cause = "device_oom" if more else "non_finite_loss"
+    kind = "microbatch" if more else "rollback"
+    assert (incident["cause"], incident["remedy"]["kind"]) == (cause, kind)
+    assert incident["remedy"]["because"].endswith("in the same process")
+    lost = incident["failed_step"] - incident["restored_step"]
+    assert incident["lost_steps"] == lost > 0
+    # Until the step itself: the second supervisor came seconds later.
+    assert 0 < incident["downtime_seconds"] < (30 if more else 5)
+    status = trainwarden.status()
+    assert status is not None
+    assert status["attempt"] == 2
+    result = read_result(trainwarden.directory / "result.json")
+    if more:
+        assert status["microbatch"]["slices"] > 1
+        assert incident["remedy"]["changes"]["slices"][1] > 1
+        return
+    whole, incidents, _ = ran(trainwarden, spec(trainwarden, once, in_place=True))
+    assert incidents == [incident]
+    assert result == whole
+
+
+def test_a_daemon_that_takes_an_attempt_over_knows_why_it_goes_on(
+    tmp_path: Path, once: Path
+) -> None:
+    """SIGKILL to the daemon between its answer and the next step: the process trains on,
+    and the next daemon has the incident."""
+    with box_in(tmp_path) as box:
+        box.config = '[metrics]\nlisten = "off"\n'
+        first = box.begin()
+        trains = Trainwarden(tmp_path, box.state)
+        box.do("submit", "--spec", spec(trains, once, in_place=True))
+        until_it_goes_on(box.state)
+        box.end(first, signal.SIGKILL)
+        box.begin()
+        job = box.until(lambda one: one["state"] == "finished")
+        (incident,) = box.json("incidents")
+        assert job["attempt"] == 1
+    assert (incident["happened"], incident["recovery"]) == ("recovered", 1)
+    assert incident["cause"] == "non_finite_loss"
+    lost = incident["failed_step"] - incident["restored_step"]
+    assert incident["lost_steps"] == lost > 0
+    assert 0 < incident["downtime_seconds"] < 5
