@@ -39,6 +39,8 @@ def commit(step: int) -> None:
         if options.nvml:
             time.sleep(options.seconds)
             tell_nvml(options.nvml)
+        # A process that goes on after it comes to this step again.
+        options.armed = not options.times
         FAULTS[options.fault]()
 
 
