@@ -270,7 +270,8 @@ SECONDS = (
         crashes=(Crash("host_oom", "go_on", "are used", maybe=True),
             Crash("host_oom", "restart", "OOM")), sentence="no standby for attempt 2"),
     ChaosRow(name="compilations-damaged", what="all that XLA compiled and is kept, damaged; SIGKILL",
-        fault="damage-compilations", options=("--hungry", "--jit", "--at", "4"),
+        fault="damage-compilations", spec="[compilation]\ncache = true",
+        options=("--hungry", "--jit", "--at", "4"),
         crashes=(Crash("preempted", "restart"),)),
 )  # fmt: skip
 
