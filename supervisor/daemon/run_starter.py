@@ -28,8 +28,8 @@ from supervisor.runtime.run_setup import (
     Begun,
     Job,
     ResumeOptions,
+    adopt_end,
     begin,
-    end_of,
     planned_start,
     supervisor_for,
 )
@@ -145,8 +145,7 @@ class RunStarter:
         supervisor.hear_from(self.observer.devices_of(begun.job.spec.gpus, since=since))
         if attempt is None:
             self.say(row.job, f"attempt {last.number} ended while no daemon watched")
-            ended = end_of(begun, last.number, launcher=supervisor.launcher)
-            supervisor.adopt(ended)
+            adopt_end(supervisor, begun, last.number)
         else:
             supervisor.take_over(attempt)
 

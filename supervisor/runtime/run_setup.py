@@ -20,8 +20,7 @@ from supervisor.core.jobs.resume_decision import (
     started_by_hand,
 )
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.lifecycle.events import Exited
-from supervisor.core.lifecycle.run_state import OpenIncident, RunState
+from supervisor.core.lifecycle.run_state import Offer, OpenIncident, RunState
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
@@ -256,6 +255,7 @@ def supervisor_for(
         liveness=Liveness(deadlines=spec.liveness.deadlines),
         quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
         open_incident=open_incident_of(begun.ledger, row, attempts, begun.clock),
+        offer=offer_of(row, attempts),
     )
     return Supervisor(
         row=row,
@@ -276,6 +276,15 @@ def supervisor_for(
         notifications=notifications,
         disks=disks,
     )
+
+
+def offer_of(row: RunRow, attempts: Sequence[AttemptHistory]) -> Offer | None:
+    """What an earlier supervisor allowed the newest attempt, which may have gone on by it
+    since; None: nothing, or that attempt has ended."""
+    last, offer = attempts[-1] if attempts else None, row.offer
+    if last is None or last.cause is not None or offer is None:
+        return None
+    return offer if offer.ended.number == last.number else None
 
 
 def open_incident_of(
@@ -329,12 +338,12 @@ def settle(supervisor: Supervisor, begun: Begun) -> None:
     last = supervisor.run.history.last
     if last is not None and last.cause is None:
         _await_end(begun.row, supervisor.say)
-        supervisor.adopt(end_of(begun, last.number, launcher=supervisor.launcher))
+        adopt_end(supervisor, begun, last.number)
 
 
-def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
-    """How an attempt of ``launcher`` ended that nobody watched to its end."""
-    files = begun.paths.attempt(number)
+def adopt_end(supervisor: Supervisor, begun: Begun, number: int) -> None:
+    """Let ``supervisor`` begin with the end of an attempt that nobody watched to it."""
+    files, launcher = begun.paths.attempt(number), supervisor.launcher
     name = Name(run_id=begun.row.run_id, job=begun.row.job, number=number)
     telemetry = Telemetry(files)
     exited = gather(
@@ -348,7 +357,7 @@ def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
     telemetry.close()
     archive = RunArchive(begun.ledger)
     keep_totals(archive, begun.row.id, number, telemetry.view.tiers)
-    return exited
+    supervisor.adopt(exited, recovery=telemetry.recovery.events)
 
 
 def policy_of(row: RunRow, spec: Spec) -> Policy:

@@ -7,7 +7,7 @@ loop over a single one.
 
 import signal
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -271,23 +271,40 @@ class Supervisor:
         launching = replace(self.run, phase=RunPhase.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
-    def adopt(self, exited: Exited) -> None:
+    def adopt(self, exited: Exited, *, recovery: Sequence[Event] = ()) -> None:
         """Begin with the end of an attempt that an earlier supervisor started.
 
         If it was drained, there is nothing left to decide: the run simply goes on.
+        ``recovery``: what it told of the failure that it went on after last.
         """
-        before = self.run
+        before = self._after(recovery)
         if exited.evidence.drained:
             history = before.history.updated(
                 cause=Cause.PREEMPTED,
                 last_step=exited.last_step,
                 snapshot_step=exited.snapshot_step,
             )
-            self.run = replace(before, history=history)
+            self.run = replace(before, history=history, offer=None)
             self.recorder.attempt(history.attempts[-1])
         else:
             self.run = replace(before, phase=RunPhase.RUNNING, deadline=None)
             self._following.adopt(exited, self.devices)
+
+    def _after(self, recovery: Sequence[Event]) -> RunState:
+        """The run, where its attempt went on after a failed step as it had been allowed
+        to, and ended before anybody heard of that."""
+        before = self.run
+        if before.offer is None:
+            return before
+        self.run = replace(before, phase=RunPhase.RUNNING, deadline=None)
+        for event in recovery:
+            self._happen(event)
+        return replace(
+            self.run,
+            phase=before.phase,
+            deadline=before.deadline,
+            open_incident=None,  # nobody knows when it would have made its next step
+        )
 
     def status(self) -> JobStatus:
         """What to show right now."""

@@ -36,6 +36,8 @@ class Crash:
     """A regular expression that has to match in the reasons of the diagnosis."""
     many: bool = False
     """Such incidents may follow one another."""
+    in_place: bool = False
+    """Its process went on after it."""
     maybe: bool = False
     """It may be missing: a warning that the fault is faster than."""
 
@@ -54,6 +56,8 @@ class ChaosRow:
     """Options of ``trainwarden run``."""
     spec: str = ""
     """More of the spec, as TOML."""
+    standby: bool = False
+    """The next attempt is started early."""
     environment: tuple[tuple[str, str], ...] = ()
     crashes: tuple[Crash, ...] = ()
     end: ExpectedEnd = ExpectedEnd.IDENTICAL

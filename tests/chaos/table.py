@@ -240,6 +240,41 @@ DATA = (
         fault="missing-file", crashes=(Crash("data_error", "restart"),)),
 )  # fmt: skip
 
+IN_PLACE = "[remedies]\nin_place = true\n"
+
+SECONDS = (
+    ChaosRow(name="nan-in-place", what="the loss is lost, once: its process goes on",
+        fault="lose-the-loss", spec=IN_PLACE,
+        crashes=(Crash("non_finite_loss", "rollback", "nan", in_place=True),)),
+    ChaosRow(name="nan-in-place-again", what="the loss is lost in the same process again",
+        fault="lose-the-loss", options=ALWAYS, spec=IN_PLACE, end=ExpectedEnd.STOPPED,
+        crashes=(Crash("non_finite_loss", "rollback", in_place=True),
+                 Crash("non_finite_loss", "rollback", many=True, maybe=True),
+                 Crash("non_finite_loss", "stop")), sentence="infinite again"),
+    ChaosRow(name="nan-nobody-answers", what="SIGKILL to the supervisor, and the loss is lost",
+        fault="lose-loss-and-supervisor", spec=IN_PLACE, again=1,
+        crashes=(Crash("non_finite_loss", "rollback", "nan"),)),
+    ChaosRow(name="oom-in-place-first", what="device memory in the first step: a new process",
+        fault="nothing", options=("--hungry",), run=LIMIT, environment=onednn(0),
+        spec=IN_PLACE, end=ExpectedEnd.FINISHED, sentence="before its first step",
+        crashes=(Crash("device_oom", "microbatch", "OOM when|ran out of memory"),)),
+    ChaosRow(name="standby-taken", what="SIGKILL; the next attempt has imported already",
+        fault="kill", options=("--at", "55", "--pause", "0.4"), standby=True,
+        crashes=(Crash("preempted", "restart"),), sentence="the process that stood by"),
+    ChaosRow(name="standby-killed", what="SIGKILL to the standby, then to training",
+        fault="kill-standby", standby=True, crashes=(Crash("preempted", "restart"),),
+        sentence="no standby for attempt 2: it has ended"),
+    ChaosRow(name="standby-out-of-memory", what="the kernel's OOM killer takes the standby first",
+        fault="eat-memory", options=("--at", "55", "--pause", "0.4", "--megabytes", "6000"),
+        standby=True, needs=MachineNeed.MEMORY_CGROUP, limit_mib=2600,
+        crashes=(Crash("host_oom", "go_on", "are used", maybe=True),
+            Crash("host_oom", "restart", "OOM")), sentence="no standby for attempt 2"),
+    ChaosRow(name="compilations-damaged", what="all that XLA compiled and is kept, damaged; SIGKILL",
+        fault="damage-compilations", spec="[compilation]\ncache = true",
+        options=("--hungry", "--jit", "--at", "4"),
+        crashes=(Crash("preempted", "restart"),)),
+)  # fmt: skip
+
 LIBRARIES = (
     ChaosRow(name="cudnn-alloc", what="cuDNN finds no memory", fault="recorded-cudnn_alloc",
         crashes=(Crash("cudnn_alloc", "settings", "ALLOC_FAILED"),)),
@@ -323,6 +358,7 @@ GPUS = (
 )  # fmt: skip
 
 TABLE = (
-    *MEMORY, *PROCESS, *SCRIPT, *HANGS, *OUTPUT, *DISKS, *DATA, *LIBRARIES, *GPUS,
+    *MEMORY, *PROCESS, *SCRIPT, *HANGS, *OUTPUT, *DISKS, *DATA, *SECONDS, *LIBRARIES,
+    *GPUS,
 )  # fmt: skip
 FAST = tuple(row for row in TABLE if row.fast)

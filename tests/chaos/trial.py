@@ -36,6 +36,7 @@ name = "chaos"
 args = {args}
 [restart]
 back_off = "50ms"
+standby = {standby}
 [snapshots]
 every = "5steps"
 {memory}
@@ -165,6 +166,7 @@ class ChaosTrial:
         return SPEC.format(
             script=json.dumps(str(MISBEHAVE)),
             args=json.dumps([one.replace("{path}", path) for one in args]),
+            standby=json.dumps(self.row.standby),
             memory=memory,
             more=more,
         )
@@ -296,9 +298,10 @@ def unexpected(wanted: tuple[Crash, ...], incidents: list[dict[str, Any]]) -> li
 
 
 def _is(crash: Crash, incident: dict[str, Any]) -> bool:
-    return (crash.cause, crash.remedy) == (
+    return (crash.cause, crash.remedy, crash.in_place) == (
         incident["cause"],
         incident["remedy"]["kind"],
+        incident["happened"] == "recovered",
     )
 
 

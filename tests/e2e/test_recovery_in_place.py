@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from tests.support.attempts import read_result
+from tests.support.boxes import box_in
 from tests.support.command import PATIENCE, Trainwarden
 
+MISBEHAVE = Path(__file__).parents[2] / "trainers" / "reference" / "misbehave.py"
 SCRIPT = """
 import json, pathlib, sys, time
 import keras, numpy as np, tensorflow as tf
 
 keras.utils.set_random_seed(3)
-x = np.random.default_rng(0).normal(size=(320, 8)).astype("float32")
+width = 1 << 15 if "wide" in sys.argv else 8
+x = np.random.default_rng(0).normal(size=(320, width)).astype("float32")
 y = (x.sum(axis=1, keepdims=True) > 0).astype("float32")
 once = pathlib.Path(sys.argv[2])
 
@@ -26,7 +29,7 @@ class Hungry(keras.layers.Layer):
         self.rows = self.add_weight(
             shape=(), dtype="int32", initializer="ones", trainable=False, name="rows"
         )
-        self.kernel = self.add_weight(shape=(8, 16))
+        self.kernel = self.add_weight(shape=(width, 16))
 
     def call(self, x):
         shape = [tf.convert_to_tensor(self.rows), 1 << 18]
@@ -35,10 +38,18 @@ class Hungry(keras.layers.Layer):
 
 
 class Trouble(keras.callbacks.Callback):
-    # Comes once, after step 23.
+    # Comes once, after step 23, or before step 25, the first of an epoch.
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(0.02)
-        if int(self.model.optimizer.iterations) == 23 and not once.exists():
+        if int(self.model.optimizer.iterations) == 23 and "wide" not in sys.argv:
+            self.trouble()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 3 and "wide" in sys.argv:
+            self.trouble()
+
+    def trouble(self):
+        if not once.exists():
             once.touch()
             if "memory" in sys.argv:
                 self.model.layers[0].rows.assign(200)
@@ -50,7 +61,7 @@ class Trouble(keras.callbacks.Callback):
                     file.write("here")
 
 
-model = keras.Sequential([keras.Input((8,)), Hungry(), keras.layers.Dense(1)])
+model = keras.Sequential([keras.Input((width,)), Hungry(), keras.layers.Dense(1)])
 model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 history = model.fit(
     x, y, batch_size=32, epochs=5, validation_split=0.2, callbacks=[Trouble()], verbose=0
@@ -71,7 +82,8 @@ def spec(trainwarden: Trainwarden, once: Path, *more: str, in_place: bool) -> Pa
     script = trainwarden.script(SCRIPT)
     path = trainwarden.directory / "job.toml"
     listed = ", ".join(f'"{one}"' for one in ("result.json", str(once), *more))
-    limit = '[memory]\ncpu = "128MiB"\n' if "memory" in more else ""
+    size = "256MiB" if "wide" in more else "128MiB"
+    limit = f'[memory]\ncpu = "{size}"\n' if "memory" in more else ""
     path.write_text(
         f'script = "{script}"\nargs = [{listed}]\n'
         'environment = {TF_ENABLE_ONEDNN_OPTS = "0"}\n'
@@ -186,3 +198,113 @@ def until_there(directory: Path, name: str) -> str:
             return found.read_text()
         time.sleep(0.1)
     raise AssertionError(name)
+
+
+def until_it_goes_on(directory: Path) -> None:
+    """Wait until an attempt says that it goes on: a moment before anybody hears of it."""
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
+        for events in directory.rglob("events.jsonl"):
+            if b'"kind":"goes_on"' in events.read_bytes():
+                return
+        time.sleep(0.002)
+    raise AssertionError(directory)
+
+
+@pytest.mark.parametrize(
+    "trouble", ["loss", pytest.param("memory", marks=pytest.mark.slow)]
+)
+def test_an_incident_outlives_the_supervisor_that_allowed_to_go_on(
+    trainwarden: Trainwarden, once: Path, trouble: str
+) -> None:
+    """SIGKILL between its answer and the next step: the same command finds out that the
+    attempt went on, has the incident, and what was decided stays in force."""
+    more = ("memory",) if trouble == "memory" else ()
+    path = spec(trainwarden, once, *more, in_place=True)
+    process = trainwarden.start("run", "--spec", path)
+    until_it_goes_on(trainwarden.state)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    assert trainwarden.json("incidents") == []
+    done = trainwarden("run", "--spec", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (incident,) = trainwarden.json("incidents")
+    assert (incident["happened"], incident["attempt"]) == ("recovered", 1)
+    assert incident["recovery"] == 1
+    cause = "device_oom" if more else "non_finite_loss"
+    kind = "microbatch" if more else "rollback"
+    assert (incident["cause"], incident["remedy"]["kind"]) == (cause, kind)
+    assert incident["remedy"]["because"].endswith("in the same process")
+    lost = incident["failed_step"] - incident["restored_step"]
+    assert incident["lost_steps"] == lost > 0
+    # Until the step itself: the second supervisor came seconds later.
+    assert 0 < incident["downtime_seconds"] < (30 if more else 5)
+    status = trainwarden.status()
+    assert status is not None
+    assert status["attempt"] == 2
+    result = read_result(trainwarden.directory / "result.json")
+    if more:
+        assert status["microbatch"]["slices"] > 1
+        assert incident["remedy"]["changes"]["slices"][1] > 1
+        return
+    whole, incidents, _ = ran(trainwarden, spec(trainwarden, once, in_place=True))
+    assert incidents == [incident]
+    assert result == whole
+
+
+def test_a_daemon_that_takes_an_attempt_over_knows_why_it_goes_on(
+    tmp_path: Path, once: Path
+) -> None:
+    """SIGKILL to the daemon between its answer and the next step: the process trains on,
+    and the next daemon has the incident."""
+    with box_in(tmp_path) as box:
+        box.config = '[metrics]\nlisten = "off"\n'
+        first = box.begin()
+        trains = Trainwarden(tmp_path, box.state)
+        box.do("submit", "--spec", spec(trains, once, in_place=True))
+        until_it_goes_on(box.state)
+        box.end(first, signal.SIGKILL)
+        box.begin()
+        job = box.until(lambda one: one["state"] == "finished")
+        (incident,) = box.json("incidents")
+        assert job["attempt"] == 1
+    assert (incident["happened"], incident["recovery"]) == ("recovered", 1)
+    assert incident["cause"] == "non_finite_loss"
+    lost = incident["failed_step"] - incident["restored_step"]
+    assert incident["lost_steps"] == lost > 0
+    assert 0 < incident["downtime_seconds"] < 5
+
+
+@pytest.mark.slow
+def test_memory_that_runs_out_in_the_very_first_step(trainwarden: Trainwarden) -> None:
+    """There is no snapshot, nor anybody who knows what the optimizer began with: another
+    attempt follows, and the reason is told."""
+    path = trainwarden.directory / "job.toml"
+    path.write_text(
+        f'name = "train"\nscript = "{MISBEHAVE}"\nargs = ["nothing", "--hungry"]\n'
+        'environment = {TF_ENABLE_ONEDNN_OPTS = "0"}\n[memory]\ncpu = "128MiB"\n'
+        "[remedies]\nin_place = true\n"
+    )
+    done = trainwarden("run", "--fresh", "--spec", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "training does not go on in this process: there is no snapshot" in said
+    assert "before its first step" in said
+    (incident,) = trainwarden.json("incidents")
+    assert (incident["happened"], incident["remedy"]["kind"]) == ("ended", "microbatch")
+    status = trainwarden.status()
+    assert status is not None
+    assert status["attempt"] == 2
+
+
+@pytest.mark.slow
+def test_a_batch_that_was_drawn_ahead_is_no_leak(
+    trainwarden: Trainwarden, once: Path
+) -> None:
+    """The first step of an epoch finds no memory: batches of 4 MiB, in hand and drawn
+    ahead, were not there before it."""
+    _, (incident,), attempts = ran(
+        trainwarden, spec(trainwarden, once, "memory", "wide", in_place=True)
+    )
+    assert (attempts, incident["happened"]) == (1, "recovered")
+    assert (incident["cause"], incident["failed_step"]) == ("device_oom", 24)

@@ -386,6 +386,10 @@ class StepRecovery(Protocol):
     def memory_in_use(self) -> int | None:
         """Bytes that the framework has handed out now; None: it does not count them."""
 
+    def batch_bytes(self, element_spec: Any, batch: int | None) -> int:
+        """What a batch of these specs takes of that, of ``batch`` samples where they do
+        not say; 0: it is not looked at."""
+
 
 class Backend(Protocol):
     """One framework."""

@@ -22,7 +22,7 @@ from trainers.data.data_source import DataSource
 from trainers.fit import compute_settings, validation
 from trainers.fit.determinism import LOST_SEAM, Determinism
 from trainers.fit.failed_steps import loss_guard, skipped_steps
-from trainers.fit.failed_steps.recovery_doubts import Again, FailedFit
+from trainers.fit.failed_steps.recovery_doubts import AHEAD, Again, FailedFit
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_slices import Slicing
@@ -128,9 +128,17 @@ class FitRun:
             source=self._source,
             hidden=self._hidden,
             in_step=self._steps.failed,
+            stepped=self._looked_into,
             in_use=self._in_use,
+            drawn=self._drawn_bytes(),
             proves=self._proof.under_way,
         )
+
+    def _drawn_bytes(self) -> int:
+        if self._source is None:
+            return 0
+        spec, batch = self._source.element_spec, self._source.batch
+        return AHEAD * backend.recovery.batch_bytes(spec, batch)
 
     @property
     def resumes(self) -> bool:

@@ -24,6 +24,8 @@ from typing import Any, NoReturn
 from recorded import RECORDED, replay
 
 MIB = 1024 * 1024
+STANDBY_SECONDS = 8.0
+"""Enough for a standby to import, and for its supervisor to see what became of it."""
 
 options = argparse.Namespace()
 """To be filled in before a fault is committed."""
@@ -346,6 +348,55 @@ def damage_snapshot() -> None:
     content[-5] ^= 1
     newest.write_bytes(content)
     kill()
+
+
+def damage_compilations() -> None:
+    """Flip a bit in all that XLA compiled and is kept, then SIGKILL."""
+    directive = json.loads(Path(os.environ["TRAINWARDEN_DIRECTIVE"]).read_text())
+    kept = Path(directive["compilation_directory"])
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    for path in files:
+        content = bytearray(path.read_bytes()) or bytearray(1)
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    print(f"{len(files)} files were damaged")
+    kill()
+
+
+def kill_standby() -> None:
+    """SIGKILL to the process that stands by to be the next attempt, then to this one."""
+    for process in _standby():
+        os.kill(process, signal.SIGKILL)
+    time.sleep(STANDBY_SECONDS)
+    kill()
+
+
+def _standby() -> list[int]:
+    """Its processes, as soon as it had time to import."""
+    deadline = time.monotonic() + 120.0
+    while time.monotonic() < deadline:
+        found = [one for one in map(_stands_by, Path("/proc").iterdir()) if one]
+        if found:
+            time.sleep(STANDBY_SECONDS)
+            return found
+        time.sleep(0.1)
+    return []
+
+
+def _stands_by(process: Path) -> int | None:
+    """Its number, if it stands by for the run of this process."""
+    try:
+        words = (process / "cmdline").read_bytes()
+        near = (process / "cwd").readlink() == Path.cwd()
+    except OSError:
+        return None
+    return int(process.name) if b"--standby" in words and near else None
+
+
+def lose_loss_and_supervisor() -> None:
+    """SIGKILL to the supervisor, and then a loss that is lost: nobody answers."""
+    kill_supervisor()
+    lose_the_loss()
 
 
 def jump_clock() -> None:

@@ -51,6 +51,8 @@ class ProgressReported:
     restored_step: int | None = None
     first_step: int | None = None
     """Number of the first step that this attempt completed."""
+    at: float | None = None
+    """Monotonic seconds of that step, as the attempt told; None: when it is heard of."""
     measured: bool = False
     """Whether ``slice_size`` was found by measuring, and is settled now."""
     deviations: tuple[str, ...] = ()

@@ -130,10 +130,17 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         recovery=incident.recovery,
         restored_step=last.restored_step,
         lost_steps=lost,
-        downtime_seconds=now - incident.at if done else None,
+        downtime_seconds=_seconds_down(event, now, since=incident.at) if done else None,
         deviations=event.deviations,
     )
     return replace(run, open_incident=None if done else incident), (update,)
+
+
+def _seconds_down(event: ProgressReported, now: float, *, since: float) -> float:
+    """Seconds from ``since`` to the step: one is heard of later than it is made, and long
+    after that where there was no supervisor. The file may hold anything."""
+    at = now if event.at is None else min(event.at, now)
+    return max(at - since, 0.0)
 
 
 def without_a_step(run: RunState, at: float) -> Step:

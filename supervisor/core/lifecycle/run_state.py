@@ -63,7 +63,9 @@ class OpenIncident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A failed step that the attempt was allowed to go on after; it has not done so yet."""
+    """A failed step that the attempt was allowed to go on after; it has not done so yet.
+    It is kept in the ledger before the attempt is told: a supervisor that begins anew
+    knows why it goes on."""
 
     number: int
     ended: AttemptHistory
@@ -71,7 +73,7 @@ class Offer:
     diagnosis: Diagnosis
     decision: Decision
     at: float
-    """Monotonic seconds."""
+    """Monotonic seconds, which are the same in every process of a boot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.run_state import Offer
 from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger_file import LedgerError, LedgerFile
@@ -87,6 +88,12 @@ class Ledger(LedgerFile):
                 " WHERE id = ?",
                 (state, message, stored, ended_at, run),
             )
+
+    def put_offer(self, run: int, offer: Offer | None) -> None:
+        """What the attempt of run ``run`` may go on after; None: nothing any more."""
+        stored = None if offer is None else json.dumps(asdict(offer))
+        with self.transaction() as connection:
+            connection.execute("UPDATE runs SET offer = ? WHERE id = ?", (stored, run))
 
     def put_between(self, run: int, kept: KeptSeconds) -> None:
         """The time between attempts that was counted of run ``run``."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator, TypeAdapter
 
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.run_state import Offer
 from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import Overrides
@@ -52,6 +53,8 @@ class RunRow:
     """The state directory of the user who owns the run's files; None: the ledger's."""
     between_attempts: Stored[KeptSeconds] | None = None
     """Time that was counted; None: none was, or an older version did not keep it."""
+    offer: Stored[Offer] | None = None
+    """A failed step that an attempt was allowed to go on after; None: it has, or ended."""
     budget_since: int = 1
     """The first attempt since a person started it: what was before is forgiven."""
 

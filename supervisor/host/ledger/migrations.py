@@ -181,5 +181,7 @@ MIGRATIONS = (
     """,
     # The time between attempts, which no file of an attempt tells.
     "ALTER TABLE runs ADD COLUMN between_attempts TEXT",
+    # A failed step that an attempt was allowed to go on after in its process.
+    "ALTER TABLE runs ADD COLUMN offer TEXT",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

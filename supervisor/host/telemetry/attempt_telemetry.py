@@ -1,7 +1,7 @@
 """Telemetry of a training process: its events folded into one view, beside its page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 from supervisor.core.diagnosis.evidence import NonFinite, Refusal
@@ -224,6 +224,7 @@ def learned(record: Record) -> ProgressReported | None:
     jit = record.fields.get("jit")
     return ProgressReported(
         **known,
+        at=record.ns / 1e9 if known.get("first_step") is not None else None,
         jit=jit if isinstance(jit, bool) else None,
         measured=size_source(record.fields) is SizeSource.MEASURED,
         deviations=_sentences(record.fields.get("deviations")),
@@ -323,6 +324,29 @@ def _sentences(value: Any) -> tuple[str, ...]:
     return tuple(str(item)[:500] for item in found[:20])
 
 
+MOST_OF_RECOVERY = 1000
+"""Events between a failed step and the next, at most: who tells more is none of ours."""
+
+
+@dataclass
+class RecoveryNews:
+    """What an attempt told of the newest failed step that it went on after, up to its next
+    step: for a supervisor that comes when the attempt has ended."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    _over: bool = True
+
+    def hear(self, event: Event) -> None:
+        """The next event that the attempt told."""
+        if isinstance(event, WentOn):
+            self.events, self._over = [], False
+        if self._over:
+            return
+        self.events.append(event)
+        stepped = isinstance(event, ProgressReported) and event.first_step is not None
+        self._over = stepped or len(self.events) >= MOST_OF_RECOVERY
+
+
 END_POLLS = 64
 """Made at most of what an attempt left unread, 256 MiB: a record a second for two weeks.
 Of more than that the last part alone is read: its owner may still append to it."""
@@ -336,12 +360,16 @@ class Telemetry:
         self._reader = EventReader(paths.events)
         self._polls_left = END_POLLS
         self.view = AttemptView()
+        self.recovery = RecoveryNews()
 
     def poll(self) -> list[Event]:
         """Take in new records; what the core should hear of them."""
         records = self._reader.poll()
         self.view = fold(self.view, records)
-        return [event for record in records for event in heard(record)]
+        events = [event for record in records for event in heard(record)]
+        for event in events:
+            self.recovery.hear(event)
+        return events
 
     @property
     def behind(self) -> bool:

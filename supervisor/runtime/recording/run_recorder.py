@@ -74,6 +74,9 @@ class RunRecorder:
         stored = (run.state, run.message, run.overrides)
         if stored != (before.state, before.message, before.overrides):
             self._state(run)
+        if run.offer is not before.offer:
+            offer = run.offer
+            self._put(lambda: self.ledger.put_offer(self.row.id, offer))
 
     def see(self, state: JobState) -> None:
         """The run is in ``state`` now: count the time that it has no attempt."""

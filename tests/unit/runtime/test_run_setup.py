@@ -11,15 +11,18 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import (
     Diagnosis,
     IncidentKind,
+    Reason,
     Remedy,
     RemedyKind,
 )
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
-from supervisor.core.lifecycle.run_state import OpenIncident
+from supervisor.core.lifecycle.run_state import Offer, OpenIncident
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.overrides import LossRecovery, Overrides
+from supervisor.core.remediation.policy import Decision
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.run_setup import open_incident_of
+from supervisor.runtime.run_setup import offer_of, open_incident_of
 
 KILLED = RecordIncident(
     attempt=1,
@@ -76,3 +79,43 @@ def test_an_incident_is_over_that_was_closed_forgiven_or_followed(
     assert found(ledger, ENDED) is not None
     ledger.update_incident(row.id, UpdateIncident(attempt=1, downtime_seconds=2.0))
     assert found(ledger, ENDED) is None
+
+
+OFFER = Offer(
+    number=2,
+    ended=AttemptHistory(
+        number=1,
+        cause=Cause.NON_FINITE_LOSS,
+        last_step=23,
+        recoveries=(AttemptHistory(number=1, recovery=1),),
+    ),
+    diagnosis=Diagnosis(
+        cause=Cause.NON_FINITE_LOSS,
+        because=(Reason("the loss is \ud800", "non_finite"),),
+    ),
+    decision=Decision(
+        remedy=Remedy(
+            kind=RemedyKind.ROLLBACK, because="once", changes={"skip": [None, [1, 2]]}
+        ),
+        overrides=Overrides(detour=LossRecovery(restore_before_step=12)),
+        remedy_step="rollback",
+    ),
+    at=17.5,
+)
+"""A failed step that its attempt was allowed to go on after."""
+
+
+def test_what_an_attempt_was_allowed_is_known_until_it_ends(ledger: Ledger) -> None:
+    """All of it, as it was; of another attempt, or one that ended, nothing."""
+    running = AttemptHistory(number=1)
+    (row,) = ledger.latest_runs()
+    assert offer_of(row, (running,)) is None
+    ledger.put_offer(row.id, OFFER)
+    (row,) = ledger.latest_runs()
+    assert offer_of(row, (running,)) == OFFER
+    assert offer_of(row, ()) is None
+    assert offer_of(row, (ENDED,)) is None
+    assert offer_of(row, (ENDED, AttemptHistory(number=2))) is None
+    ledger.put_offer(row.id, None)
+    (row,) = ledger.latest_runs()
+    assert offer_of(row, (running,)) is None

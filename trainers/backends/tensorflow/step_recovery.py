@@ -5,6 +5,7 @@ has run out of memory. And where XLA compiled the step, buffers that were donate
 freed twice then: variables are NaN, or finite and wrong, before the process aborts.
 """
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -47,6 +48,20 @@ def memory_in_use() -> int | None:
     """Bytes that the allocator has handed out now; None: it does not count them."""
     found = peak_readings.read()
     return None if found is None else found.current_bytes
+
+
+def batch_bytes(element_spec: Any, batch: int | None) -> int:
+    """What a batch of these specs takes, of ``batch`` samples where they do not say; what
+    has no fixed size is left out."""
+    specs = [one for one in tf.nest.flatten(element_spec) if hasattr(one, "dtype")]
+    return sum(
+        _bytes_of(one, batch or 1) for one in specs if one.shape.rank is not None
+    )
+
+
+def _bytes_of(spec: Any, batch: int) -> int:
+    sizes = [batch if size is None else size for size in spec.shape]
+    return int(math.prod(sizes) * max(spec.dtype.size, 0))
 
 
 def _is_clustered() -> bool:

@@ -80,7 +80,8 @@ class Recovery:
             return recovery_doubts.SAME_STEP
         taken = session.newest_of(session.fit_number)
         if taken is None or unsaved is None:
-            return recovery_doubts.UNSAVED
+            stepped = failed.stepped
+            return recovery_doubts.UNSAVED if stepped else recovery_doubts.NO_STEP
         if not isinstance(error, LossLostError):
             doubt = backend.recovery.why_memory_in_doubt(failed.call.model)
             if doubt is not None:

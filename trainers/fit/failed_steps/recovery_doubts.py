@@ -24,9 +24,18 @@ from trainers.state.hidden.hidden_state import HiddenState
 SLACK_BYTES = 2 << 20
 SLACK = 1.02
 """Memory is back where it was if no more is in use than before the step, times this, or
-this many bytes more."""
+this many bytes more; what the data draw ahead may be beside it."""
+AHEAD = 4
+"""Batches, that in hand among them: as the first step of an epoch begins there is none yet
+(three were seen, of Keras' own pipeline of arrays)."""
 
 UNSAVED = "there is no snapshot of this call of fit"
+NO_STEP = (
+    "there is no snapshot of this call of fit before its first step, which makes the"
+    " variables of optimizer and metrics"
+)
+"""They are made as the step is traced, and a step that fails may have changed some by then:
+what they began with, nobody knows."""
 SAME_STEP = "the same step failed before in this process"
 PROVES = "the resume is being proved"
 BEFORE_DATA = "it failed before its data were known"
@@ -47,8 +56,12 @@ class FailedFit:
     hidden: HiddenState
     in_step: bool
     """The train function raised."""
+    stepped: bool
+    """It had made a step."""
     in_use: int | None
     """Bytes in use before that step; None: not known."""
+    drawn: int
+    """Bytes that its data may have drawn since: a batch in hand, and some ahead."""
     proves: bool
 
 
@@ -94,7 +107,7 @@ def of_memory(failed: FailedFit) -> str | None:
     before, now = failed.in_use, backend.recovery.memory_in_use()
     if before is None or now is None:
         return None  # asked before: ``why_memory_in_doubt``
-    most = max(int(before * SLACK), before + SLACK_BYTES)
+    most = max(int(before * SLACK), before + SLACK_BYTES) + failed.drawn
     return None if now <= most else NOT_BACK.format(now - before)
 
 

@@ -246,3 +246,19 @@ def test_it_is_explained_as_what_it_was() -> None:
     }
     text = explain_incident(incident)
     assert "Attempt 1 of j went on in its process after step 20" in text
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"), [(None, 50.0), (103.0, 3.0), (9999.0, 50.0), (1.0, 0.0)]
+)
+def test_the_seconds_end_with_the_step_itself(
+    told: float | None, seconds: float
+) -> None:
+    """A supervisor that took the attempt over hears of it late. A time that cannot be is
+    not believed: the file may hold anything."""
+    run, _ = happen(running(), failed(), WentOn(1), now=100.0)
+    sliced = ProgressReported(batch=32, slices=4, slice_size=8)
+    step = ProgressReported(restored_step=15, first_step=16, at=told)
+    _, effects = happen(run, sliced, step, now=150.0)
+    (update,) = [one for one in effects if isinstance(one, UpdateIncident)]
+    assert update.downtime_seconds == seconds

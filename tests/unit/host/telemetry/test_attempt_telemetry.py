@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,15 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
     totals_from_json,
     totals_to_json,
 )
+from supervisor.core.lifecycle.events import ProgressReported, WentOn
 from supervisor.host.telemetry import attempt_telemetry
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry, fold
-from supervisor.wire.event_file import POLL_LINES, Record
+from supervisor.host.telemetry.attempt_telemetry import (
+    MOST_OF_RECOVERY,
+    AttemptView,
+    Telemetry,
+    fold,
+)
+from supervisor.wire.event_file import POLL_LINES, EventWriter, Record, RecordKind
 from supervisor.wire.paths import AttemptPaths
 from tests.support.long_stories import long_story
 
@@ -137,3 +144,32 @@ def test_whether_a_batch_can_be_sliced() -> None:
         fields = {} if told is None else {"sliceable": told}
         view = fold(AttemptView(), [Record("fit_began", 1, fields)])
         assert view.sliceable is known
+
+
+def test_what_was_told_of_the_newest_failed_step_is_kept(tmp_path: Path) -> None:
+    """Up to the next step, and not more than some; of an attempt that never went on after
+    one, nothing. When that step was made is told as well."""
+    paths = AttemptPaths(tmp_path)
+    writer = EventWriter(paths.events)
+    telemetry = Telemetry(paths)
+    writer.append(RecordKind.FIRST_STEP, step=1)
+    telemetry.poll()
+    assert telemetry.recovery.events == []
+    for number, step in ((1, 16), (2, 26)):
+        writer.append(RecordKind.GOES_ON, number=number, step=step + 3, log_bytes=0)
+        writer.append(RecordKind.RESTORED, step=step - 1)
+        writer.append(RecordKind.FIRST_STEP, step=step)
+        writer.append(RecordKind.NOTICE, sentence="later")
+    telemetry.read_rest()
+    went_on, restored, stepped = telemetry.recovery.events
+    assert went_on == WentOn(2)
+    assert restored == ProgressReported(restored_step=25)
+    assert isinstance(stepped, ProgressReported)
+    assert stepped.first_step == 26
+    assert stepped.at == pytest.approx(time.monotonic(), abs=60.0)
+    writer.append(RecordKind.GOES_ON, number=3, step=40, log_bytes=0)
+    for _ in range(2 * MOST_OF_RECOVERY):
+        writer.append(RecordKind.NOTICE, sentence="more")
+    telemetry.read_rest()
+    assert len(telemetry.recovery.events) == MOST_OF_RECOVERY
+    telemetry.close()
