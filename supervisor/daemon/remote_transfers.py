@@ -71,7 +71,7 @@ class ArrivalOutcome(JsonRecord):
 
 
 @dataclass(slots=True)
-class _Look:
+class _ArrivalLook:
     """A look that goes on, or is over; ``about``: what it was begun for."""
 
     process: Piped | None
@@ -106,7 +106,7 @@ class RemoteTransfers:
     paths: StatePaths
     clock: Clock
     say: JobNotifier
-    _looks: dict[str, _Look] = field(default_factory=dict[str, _Look])
+    _looks: dict[str, _ArrivalLook] = field(default_factory=dict[str, _ArrivalLook])
     _uploads: dict[str, RemoteUploads] = field(default_factory=dict[str, RemoteUploads])
     _ending: dict[str, RemoteUploads] = field(default_factory=dict[str, RemoteUploads])
 
@@ -129,7 +129,7 @@ class RemoteTransfers:
             going_on = [one for one in self._looks.values() if one.process is not None]
             if len(going_on) >= MOST_LOOKS:
                 return f"is about to ask {address} how far it has come"
-            self._looks[name] = _Look(self._begun_look(name), about)
+            self._looks[name] = _ArrivalLook(self._begun_look(name), about)
         return f"asks {address} how far it has come, and fetches what is newer there"
 
     def _begun_look(self, name: str) -> Piped:
