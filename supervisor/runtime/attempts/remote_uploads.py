@@ -18,7 +18,7 @@ from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.process.child_process import Child, start, wait_for
 from supervisor.host.remote.snapshot_uploader import RunNews, UploadRequest
 from supervisor.runtime.status_builder import remote_status
-from supervisor.wire.files import write_json
+from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import RunPaths
 
 REQUEST = "remote-request.json"
@@ -77,6 +77,7 @@ class RemoteUploads:
             )
 
     def _start(self) -> None:
+        self._forget_earlier_claim()
         request = self.paths.root / REQUEST
         write_json(request, self.request.to_json())
         reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -99,6 +100,13 @@ class RemoteUploads:
         finally:
             os.close(reader)
         self._words, self._sent = writer, None
+
+    def _forget_earlier_claim(self) -> None:
+        """What was told under another claim than this one, such as that it was taken
+        over, would be read before the uploader tells anything."""
+        value = read_json(self.paths.remote_progress)
+        if value is not None and value.get("claim") != self.request.claim:
+            self.paths.remote_progress.unlink(missing_ok=True)
 
     def _send(self, news: RunNews) -> None:
         if self._words < 0 or news == self._sent:
@@ -188,7 +196,7 @@ class RemoteUploads:
 
     def _look_at_words(self, now: float) -> None:
         told = remote_status(self.paths, now=now)
-        if told is not None:
+        if told is not None and not self._over:
             self._tell(told)
 
     def close(self) -> None:
