@@ -26,7 +26,7 @@ EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 	@for bench in $(filter-out %_trial,$(patsubst tests/bench/%.py,%,$(wildcard tests/bench/[a-z]*.py))); do \
-		echo "bench-$${bench//_/-}" | expand -t 16; done
+		echo "bench-$${bench//_/-}" | expand -t 16; done; echo bench-remote
 
 $(VENV)/.made: constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11, 3.12 or 3.13 is needed, and none" \
@@ -131,7 +131,12 @@ soak: $(VENV)/.installed ## jobs under random faults: all end, to the bit (needs
 slurm: $(VENV)/.installed ## a real Slurm requeues, preempts, cancels, loses its node (needs root)
 	$(BIN)/python -m tests.slurm.slurm_trial $(ONLY)
 
-remote: $(VENV)/.installed ## snapshots beyond the machine: lost, killed, measured (needs root)
+# Azure's interface, from npm: what is without it is skipped.
+$(VENV)/azurite: $(VENV)/.made
+	-npm install --silent --no-audit --no-fund --omit=dev --ignore-scripts --prefix $@ azurite@3.37.0
+	@mkdir -p $@
+
+remote: $(VENV)/.installed $(VENV)/azurite ## snapshots beyond the machine: lost, killed, measured (needs root)
 	$(BIN)/python -m tests.remote.remote_trial $(ONLY)
 
 container: $(VENV)/.installed ## a pod is killed, evicted, and goes on in a fresh one (needs root)
@@ -149,6 +154,9 @@ $(VENV)/.bench: $(VENV)/.installed
 
 bench-diagnosis: $(VENV)/.installed # CORPUS=FILE: with cases of your own
 	$(BIN)/python -m tests.bench.diagnosis $(CORPUS)
+
+bench-remote: $(VENV)/.installed # what uploads cost a step, and their throughput; needs root
+	$(BIN)/python -m tests.remote.remote_trial throughput stall
 
 bench-exporter: $(VENV)/.bench
 # 2 GB and some six minutes a pair; environments and results are kept in .matrix.

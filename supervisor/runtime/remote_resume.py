@@ -141,6 +141,10 @@ class _TierContents:
             return self._arrival()
         latest = self.latest
         same = None if latest is None or latest.run_id != record.run_id else latest
+        if same is None and self.ledger.knows_run(record.run_id):
+            return (
+                self._arrival()
+            )  # given up here, or forgotten: it is not gone on with
         if record.state == JobState.FINISHED:
             return self._finished(record, same)
         if (
@@ -356,9 +360,32 @@ def upload_request(begun: Begun, arrival: RemoteArrival) -> UploadRequest:
         RemoteUnreachableError: the store does not answer any more.
         OSError: the claim cannot be kept.
     """
-    row, spec = begun.row, begun.job.spec.snapshots
-    now = begun.clock.wall()
-    record = ClaimRecord(
+    claim = arrival.claim
+    if claim is None:
+        claim = _claimed(arrival, _record_of(begun), begun.clock)
+    return request_of(begun, arrival.address, claim)
+
+
+def request_of(begun: Begun, address: str, claim: Claim) -> UploadRequest:
+    """What the uploader of this run is to do with ``claim``, which is kept as ours. Raises
+    OSError: it cannot be."""
+    spec = begun.job.spec.snapshots
+    keep_claim(begun.paths, claim, address)
+    return UploadRequest(
+        address=address,
+        claim=claim.name,
+        run=str(begun.paths.root),
+        record=_record_of(begun).to_json(),
+        keep=spec.remote_keep,
+        bytes_per_second=spec.remote_bandwidth,
+        boot_id=boot_id(),
+    )
+
+
+def _record_of(begun: Begun) -> ClaimRecord:
+    """Of the run as it begins."""
+    row, now = begun.row, begun.clock.wall()
+    return ClaimRecord(
         format=FORMAT,
         job=begun.job.name,
         run_id=row.run_id,
@@ -370,19 +397,6 @@ def upload_request(begun: Begun, arrival: RemoteArrival) -> UploadRequest:
         claimed_at=now,
         told_at=now,
         overrides=None if row.overrides is None else told_overrides(row.overrides),
-    )
-    claim = arrival.claim
-    if claim is None:
-        claim = _claimed(arrival, record, begun.clock)
-    keep_claim(begun.paths, claim, arrival.address)
-    return UploadRequest(
-        address=arrival.address,
-        claim=claim.name,
-        run=str(begun.paths.root),
-        record=record.to_json(),
-        keep=spec.remote_keep,
-        bytes_per_second=spec.remote_bandwidth,
-        boot_id=boot_id(),
     )
 
 

@@ -207,6 +207,11 @@ class Ledger(LedgerFile):
         )
         return rows[0] if rows else None
 
+    def knows_run(self, run_id: str) -> bool:
+        """Whether a run of this identity was ever written down, forgotten or not."""
+        query = "SELECT 1 FROM runs WHERE run_id = ?"
+        return bool(self.rows(lambda row: row[0], query, run_id))
+
     def latest_runs(self) -> list[RunRow]:
         """The newest run of every job that is not forgotten, by name."""
         return self.rows(

@@ -18,7 +18,7 @@ from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.process.child_process import Child, start, wait_for
 from supervisor.host.remote.snapshot_uploader import RunNews, UploadRequest
 from supervisor.runtime.status_builder import remote_status
-from supervisor.wire.files import write_json
+from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import RunPaths
 
 REQUEST = "remote-request.json"
@@ -48,6 +48,8 @@ class RemoteUploads:
     _told: str | None = None
     """The problem that was told last."""
     _sent: RunNews | None = field(default=None)
+    _last: RunNews | None = None
+    """What is to be told of the end; None: the run goes on."""
     _over: bool = False
 
     def look(self, state: JobState, overrides: Overrides, *, now: float) -> None:
@@ -59,9 +61,7 @@ class RemoteUploads:
         self._send(
             RunNews(state=state, ended=False, overrides=told_overrides(overrides))
         )
-        told = remote_status(self.paths, now=now)
-        if told is not None:
-            self._tell(told)
+        self._look_at_words(now)
 
     def _again(self, now: float) -> None:
         if self._process is not None and now - self._started_at < AGAIN_SECONDS:
@@ -77,6 +77,7 @@ class RemoteUploads:
             )
 
     def _start(self) -> None:
+        self._forget_earlier_claim()
         request = self.paths.root / REQUEST
         write_json(request, self.request.to_json())
         reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -99,6 +100,13 @@ class RemoteUploads:
         finally:
             os.close(reader)
         self._words, self._sent = writer, None
+
+    def _forget_earlier_claim(self) -> None:
+        """What was told under another claim than this one, such as that it was taken
+        over, would be read before the uploader tells anything."""
+        value = read_json(self.paths.remote_progress)
+        if value is not None and value.get("claim") != self.request.claim:
+            self.paths.remote_progress.unlink(missing_ok=True)
 
     def _send(self, news: RunNews) -> None:
         if self._words < 0 or news == self._sent:
@@ -157,10 +165,39 @@ class RemoteUploads:
                 f"what is newest is not in {self.request.address} as a whole: {why}",
                 level=LogLevel.WARNING,
             )
-        told = remote_status(self.paths, now=now)
-        if told is not None:
-            self._tell(told)
+        self._look_at_words(now)
         self.close()
+
+    def wind_up(self, state: JobState, overrides: Overrides) -> None:
+        """The run has ended: what is newest is sent while others go on, as
+        ``is_wound_up`` tells. For a loop that must not wait."""
+        self._last = RunNews(
+            state=state, ended=True, overrides=told_overrides(overrides)
+        )
+
+    def is_wound_up(self, *, now: float) -> bool:
+        """Whether there is nothing more to do for the run that has ended: all is sent, or
+        another machine has it. Goes on with it where not; never waits."""
+        assert self._last is not None  # noqa: S101  # after ``wind_up``
+        process = self._process
+        gone = process is None or process.ended()
+        good = gone and process is not None and process.status == 0
+        done = good and self._sent == self._last
+        if not (done or self._over):
+            if gone:
+                self._again(now)
+            self._send(self._last)
+        self._look_at_words(now)
+        if done or self._over:
+            with contextlib.suppress(OSError):  # then it is done once more
+                (self.paths.root / REQUEST).unlink(missing_ok=True)
+            self.close()
+        return self._over
+
+    def _look_at_words(self, now: float) -> None:
+        told = remote_status(self.paths, now=now)
+        if told is not None and not self._over:
+            self._tell(told)
 
     def close(self) -> None:
         """End it, whatever it does: what is not sealed does not count."""

@@ -314,3 +314,16 @@ def test_two_machines_that_begin_at_once(
     with pytest.raises(StartRefusedError, match="other has begun"):
         upload_request(begun, arrival)
     assert JobState.WAITING is begun.row.state
+
+
+def test_a_run_that_was_given_up_or_forgotten_here_is_not_gone_on_with(
+    machine: ResumingMachine, bucket: Bucket
+) -> None:
+    """Although the tier still names it: a new run may begin, and claims above it."""
+    machine.start()
+    machine.ledger.forget("train", now=1.0)
+    begun, claim = machine.start()
+    assert (begun.row.number, claim.number) == (2, 2)
+    record = bucket.job.record(claim)
+    assert record is not None
+    assert record.run_id == begun.row.run_id

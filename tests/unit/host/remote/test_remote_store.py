@@ -1,6 +1,7 @@
 """The contract of a remote store, held by S3, directories, and a file system of fsspec."""
 
 import importlib
+import importlib.util
 import sys
 import uuid
 from collections.abc import Callable
@@ -13,26 +14,31 @@ from supervisor.host.remote.remote_store import (
     RemoteStore,
     RemoteStoreError,
     missing_extra,
+    missing_package,
     open_store,
 )
+from tests.support.azure_server import CONTAINER, AzureServer
 from tests.support.s3_server import BUCKET, SECRET, S3Server
 
 Opened = Callable[[str], RemoteStore]
 
 
-@pytest.fixture(params=["s3", "file", "local"])
+@pytest.fixture(params=["s3", "az", "file", "local"])
 def opened(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Opened:
     """What opens a store of its own below a name."""
-    if request.param != "s3":
-        scheme = request.param
+    scheme: str = request.param
+    if scheme in {"file", "local"}:
         return lambda below: open_store(f"{scheme}://{tmp_path}", below=below)
-    server: S3Server = request.getfixturevalue("s3")
+    server: S3Server | AzureServer = request.getfixturevalue(
+        "s3" if scheme == "s3" else "azure"
+    )
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
+    place = BUCKET if scheme == "s3" else CONTAINER
     prefix = uuid.uuid4().hex
-    return lambda below: open_store(f"s3://{BUCKET}/{prefix}", below=below)
+    return lambda below: open_store(f"{scheme}://{place}/{prefix}", below=below)
 
 
 def test_the_contract(opened: Opened) -> None:
@@ -98,3 +104,18 @@ def test_a_package_that_a_file_system_needs_is_named() -> None:
     with pytest.raises(RemoteStoreError):
         open_store("nonsense://host/path")
     assert missing_extra("nonsense://host/path") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "package"), [("az://c", "obstore"), ("sftp://h/p", "fsspec")]
+)
+def test_a_missing_package_is_seen_without_loading_any(
+    monkeypatch: pytest.MonkeyPatch, address: str, package: str
+) -> None:
+    """As a daemon asks, which must stay small."""
+    assert missing_package(None) is None
+    assert missing_package(address) is None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    said = missing_package(address)
+    assert said is not None
+    assert f"the package {package}, which is not installed" in said
