@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,12 @@ def boxes(
         yield made[0], made[1]
 
 
+def said_of(job: dict[str, Any]) -> dict[str, Any]:
+    """What its row says of the remote tier."""
+    said: dict[str, Any] | None = job["remote"]
+    return said or {}
+
+
 def submit(box: BoxUnderTest, address: str, *more: str) -> None:
     """A job with snapshots there."""
     job = box.directory / "job.toml"
@@ -89,7 +96,7 @@ def test_a_run_leaves_its_machine_and_goes_on_elsewhere(
     submit(one, address)
     one.until(lambda job: job["pid"])
     snapshot = write_snapshot(run_of(one).snapshots, step=10, serial=1)
-    one.until(lambda job: (job["remote"] or {}).get("step") == 10)
+    one.until(lambda job: said_of(job).get("step") == 10)
     until(lambda: state_there(address) == (1, "running"))
     one.do("drain", "train")
     until(lambda: state_there(address) == (1, "drained"))
@@ -123,13 +130,13 @@ def test_a_machine_that_was_thought_lost_is_fenced_off(
     submit(one, address)
     one.until(lambda job: job["pid"])
     write_snapshot(run_of(one).snapshots, step=10, serial=1)
-    one.until(lambda job: (job["remote"] or {}).get("step") == 10)
+    one.until(lambda job: said_of(job).get("step") == 10)
     remote = remote_job(address)
     record = remote.record(remote.standing().claims[0])
     assert record is not None
     remote.put_record(Claim(2, TOKEN), replace(record, host="vm-2"))
     write_snapshot(run_of(one).snapshots, step=20, serial=2)
-    taken = one.until(lambda job: (job["remote"] or {}).get("taken_by") == "vm-2")
+    taken = one.until(lambda job: said_of(job).get("taken_by") == "vm-2")
     assert taken["state"] == "running"
     assert [name.step for name in remote.standing().sealed] == [10]
     one.do("drain", "train")

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,9 @@ class Pods:
         else:  # of an emptyDir nothing is left for the next pod
             shutil.rmtree(self.state)
             self.state.mkdir()
-        server = {} if self.server is None else self.server.environment
+        server: Mapping[str, str] = (
+            {} if self.server is None else self.server.environment
+        )
         self.outer = subprocess.Popen(
             [
                 *("unshare", "--mount", "--pid", "--fork", "--kill-child"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 from keras import layers, ops
+from typing_extensions import override
 
 
 class LineOfTwo(keras.Model):
@@ -30,6 +31,7 @@ class LineOfTwo(keras.Model):
 class ContrastOfRows(LineOfTwo):
     """Each row against all others of its batch, with a temperature that is learned."""
 
+    @override
     def make(self) -> None:
         """The temperature."""
         self.heat = self.add_weight(shape=(), initializer="ones", name="heat")
@@ -53,6 +55,7 @@ class ContrastOfRows(LineOfTwo):
 class CentredLoss(LineOfTwo):
     """Its loss follows a moving average of its predictions, which it keeps itself."""
 
+    @override
     def make(self) -> None:
         """The average."""
         self.centre = self.add_weight(shape=(), initializer="zeros", trainable=False)
@@ -75,10 +78,12 @@ class CentredLoss(LineOfTwo):
 class CountingCall(LineOfTwo):
     """Counts in its call what goes through it."""
 
+    @override
     def make(self) -> None:
         """The count."""
         self.through = keras.metrics.Sum(name="through")
 
+    @override
     def call(self, inputs: Any) -> Any:
         """A line."""
         hidden = self.first(inputs)

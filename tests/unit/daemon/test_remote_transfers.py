@@ -157,7 +157,11 @@ def test_what_keeps_a_job_from_its_start(
 ) -> None:
     """A person decides, or it is tried again."""
     spec = spec_of(paths)
-    monkeypatch.setattr(ArrivalOutcome, "of", lambda _said: outcome)
+
+    def of(_said: object) -> ArrivalOutcome:
+        return outcome
+
+    monkeypatch.setattr(ArrivalOutcome, "of", of)
     until_over(transfers, spec)
     with pytest.raises(error, match="why"):
         transfers.may_begin("train", spec)

@@ -115,7 +115,11 @@ def test_a_missing_package_is_seen_without_loading_any(
     """As a daemon asks, which must stay small."""
     assert missing_package(None) is None
     assert missing_package(address) is None
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    def find_spec(_name: str) -> None:
+        return None
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     said = missing_package(address)
     assert said is not None
     assert f"the package {package}, which is not installed" in said

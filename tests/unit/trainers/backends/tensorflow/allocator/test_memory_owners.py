@@ -146,8 +146,8 @@ def test_tensors_that_a_pipeline_holds_have_its_name_and_their_places() -> None:
     }
     assert {one.where: one.addresses for one in found}["__main__.table"] == (5,)
     run = SimpleNamespace(pipeline=pipeline, batch=1024)
-    (batch,) = memory_owners.batch_of(run)  # type: ignore[arg-type]  # as above
+    (batch,) = memory_owners.batch_of(run)
     assert (batch.bytes, batch.example) == (8192, "float32 (1024, 2)")
     unknown = SimpleNamespace(pipeline=pipeline, batch=None)
-    assert memory_owners.batch_of(unknown) == []  # type: ignore[arg-type]  # as above
+    assert memory_owners.batch_of(unknown) == []
     assert memory_owners.batch_of(None) == []
