@@ -152,7 +152,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("main memory, peak", run["host_peak_bytes"], format_size),
         ("GPU time", run["gpu_seconds"] or None, format_duration),
         ("steps done again", run["lost_steps"], str),
-        ("down between attempts", run["downtime_seconds"], format_duration),
+        ("without a new step", run["downtime_seconds"], format_duration),
     )
 
 

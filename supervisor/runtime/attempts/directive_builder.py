@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor.core.diagnosis.explain import UNSAVED, verdict_sentence
-from supervisor.core.diagnosis.result import IncidentKind
+from supervisor.core.diagnosis.result import Cause, IncidentKind
 from supervisor.core.gpu.assignment import named, usable
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec
@@ -202,7 +202,10 @@ def incident_sentence(effect: RecordIncident) -> str:
     if unsaved is not None:
         reasons = effect.diagnosis.because
         because = f": {shortened(reasons[0].text, 300)}" if reasons else ""
-        return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"
+        on_disk = effect.happened is IncidentKind.UNSAVED_ON_DISK
+        full = on_disk and effect.diagnosis.cause is Cause.DISK_FULL
+        do = ": make room on the disk of the state directory" if full else ""
+        return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on{do}"
     if effect.happened is IncidentKind.RECOVERED:
         why = verdict_sentence(effect.diagnosis)
         return f"attempt {effect.attempt}: a step failed{at}: {why}"

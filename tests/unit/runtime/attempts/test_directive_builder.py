@@ -7,6 +7,8 @@ import pytest
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import AnswerFailure
+from supervisor.core.lifecycle.events import SnapshotFailed
+from supervisor.core.lifecycle.live_incidents import incident_of
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
     MIXED,
@@ -15,7 +17,11 @@ from supervisor.core.remediation.overrides import (
     Overrides,
 )
 from supervisor.host.launch.launcher import environment
-from supervisor.runtime.attempts.directive_builder import answer_of, make_directive
+from supervisor.runtime.attempts.directive_builder import (
+    answer_of,
+    incident_sentence,
+    make_directive,
+)
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import RunPaths
 from tests.support.directives import row_of, spec_of
@@ -168,3 +174,15 @@ def test_slices_of_the_spec_stay_where_training_goes_on_in_its_process(
     spec = Spec.model_validate({"script": "x.py", "compute": {"slice": 16}})
     effect = AnswerFailure(number=1, overrides=overrides, because="x")
     assert answer_of(effect, spec).slice_size == size
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("no_room", [True, False])
+def test_a_full_disk_is_told_with_what_to_do(*, in_memory: bool, no_room: bool) -> None:
+    """At once, in the run's own output; another failure of a disk is no want of room."""
+    event = SnapshotFailed(
+        in_memory=in_memory, step=40, because="it is so", no_room=no_room
+    )
+    told = incident_sentence(incident_of(event, attempt=1))
+    assert "it is so; it trains on" in told
+    assert ("make room on the disk" in told) == (no_room and not in_memory)
