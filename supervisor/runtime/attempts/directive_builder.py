@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import UNSAVED, verdict_sentence
-from supervisor.core.diagnosis.result import Cause, IncidentKind
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.gpu.assignment import named, usable
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec
