@@ -37,6 +37,8 @@ def progress_line(status: JobStatus) -> str:
         still = stillness(status)
         silence = f" · {still}" if still else ""
         return f"{status.job} · {status.state}{phase}{message}{silence}"
+    still = stillness(status)
+    pace = None if still else status.step_seconds
     parts = [
         status.job,
         f"attempt {status.attempt}",
@@ -44,11 +46,11 @@ def progress_line(status: JobStatus) -> str:
         _of("step", status.step_in_epoch, status.steps_per_epoch)
         or _of("step", status.step, None),
         f"loss {format_loss(status.loss)}" if status.loss is not None else "",
-        f"{1 / status.step_seconds:.1f} steps/s" if status.step_seconds else "",
+        f"{1 / pace:.1f} steps/s" if pace else "",
         _memory(status),
         _slices(status),
         _snapshot(status),
-        stillness(status),
+        still,
         "" if status.phase in {"training", None} else _named(str(status.phase)),
     ]
     return " · ".join(part for part in parts if part)

@@ -93,6 +93,7 @@ def still(phase: str, seconds: float, *, step_seconds: float | None = 0.3) -> st
     assert stillness(replace(status, pid=None)) == ""
     assert stillness(status) in progress_line(status)
     assert stillness(status) in progress_line(replace(status, step=None))
+    assert ("steps/s" in progress_line(status)) == (stillness(status) == "")
     return stillness(status)
 
 
