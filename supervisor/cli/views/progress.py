@@ -66,11 +66,14 @@ def stillness(status: JobStatus) -> str:
         return ""
     if since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
         return ""
-    lasted = format_duration(since)
+    lasted, limit = format_duration(since), status.hang_seconds
+    judged = ""
+    if limit is not None:
+        judged = f", judged a hang at {format_duration(limit)} (later if it is busy)"
     if status.phase not in STEPPING:
-        return f"no progress for {lasted}"
+        return f"no progress for {lasted}{judged}"
     takes = f" (a step takes {format_step(usual)})" if usual else ""
-    return f"no step done for {lasted}{takes}"
+    return f"no step done for {lasted}{takes}{judged}"
 
 
 def _named(phase: str) -> str:

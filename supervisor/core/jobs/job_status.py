@@ -168,6 +168,9 @@ class JobStatus:
     heartbeat_age_seconds: float | None = None
     progress_age_seconds: float | None = None
     """Since a step was done, a batch was validated, or this phase began."""
+    hang_seconds: float | None = None
+    """How long that may last before it is judged a hang, at the earliest; None: for ever,
+    or as long as it works, or not known."""
     step_counts: tuple[int, ...] = ()
     """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
     step_seconds_sum: float = 0.0

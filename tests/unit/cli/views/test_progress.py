@@ -78,7 +78,13 @@ def test_snapshots_that_fail_are_told_with_the_reason() -> None:
     assert unsaved_lines(replace(trains, pid=None)) == []
 
 
-def still(phase: str, seconds: float, *, step_seconds: float | None = 0.3) -> str:
+def still(
+    phase: str,
+    seconds: float,
+    *,
+    step_seconds: float | None = 0.3,
+    hang_seconds: float | None = None,
+) -> str:
     """What is said of an attempt that has not moved for so long."""
     status = JobStatus(
         job="job",
@@ -89,6 +95,7 @@ def still(phase: str, seconds: float, *, step_seconds: float | None = 0.3) -> st
         step=3,
         step_seconds=step_seconds,
         progress_age_seconds=seconds,
+        hang_seconds=hang_seconds,
     )
     assert stillness(replace(status, pid=None)) == ""
     assert stillness(status) in progress_line(status)
@@ -107,3 +114,11 @@ def test_a_hang_is_seen_before_it_is_judged() -> None:
     assert still("training", 5.0) == ""
     assert still("training", 75.0, step_seconds=20.0) == "", "slow steps are usual"
     assert still("starting", 75.0) == "", "imports and data are the script's own"
+
+
+def test_what_comes_of_a_silence_is_told_with_it() -> None:
+    """When it is judged a hang, by the limits in force."""
+    judged = "judged a hang at 5 min 00 s (later if it is busy)"
+    takes = "no step done for 1 min 15 s (a step takes 300 ms)"
+    assert still("training", 75.0, hang_seconds=300.0) == f"{takes}, {judged}"
+    assert still("validating", 75.0, hang_seconds=300.0).endswith(f"15 s, {judged}")
