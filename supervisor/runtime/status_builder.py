@@ -263,6 +263,7 @@ def _reached(page: Page, whole: Page, *, now: float) -> dict[str, Any]:
         "steps_per_epoch": page.steps_per_epoch,
         "samples": page.samples,
         "loss": page.loss,
+        "loss_step": page.loss_step or None,
         "step_seconds": page.step_seconds,
         "slices": page.slices,
         "slice_size": page.slice_size,

@@ -1,5 +1,7 @@
 """How a run looks in a terminal and in a log: pure text."""
 
+from collections.abc import Callable
+
 from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
@@ -9,6 +11,7 @@ from supervisor.core.jobs.job_status import (
 from supervisor.core.text.units import (
     format_duration,
     format_loss,
+    format_loss_at,
     format_size,
     format_step,
 )
@@ -45,7 +48,7 @@ def progress_line(status: JobStatus) -> str:
         _of("epoch", _from_one(status.epoch), status.epochs),
         _of("step", status.step_in_epoch, status.steps_per_epoch)
         or _of("step", status.step, None),
-        f"loss {format_loss(status.loss)}" if status.loss is not None else "",
+        loss_beside_step(status, format_loss),
         f"{1 / pace:.1f} steps/s" if pace else "",
         _memory(status),
         _slices(status),
@@ -54,6 +57,17 @@ def progress_line(status: JobStatus) -> str:
         "" if status.phase in {"training", None} else _named(str(status.phase)),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def loss_beside_step(status: JobStatus, form: Callable[[float], str]) -> str:
+    """The loss in a line that has the step in the epoch, or else the step of the run."""
+    told = format_loss_at(
+        None if status.loss is None else form(status.loss),
+        of_step=status.loss_step,
+        step=status.step,
+        shown=status.step_in_epoch,
+    )
+    return f"loss {told}" if told else ""
 
 
 def stillness(status: JobStatus) -> str:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from supervisor.cli.views.progress import PHASES, SILENT_SECONDS, USUAL_STEPS
+from supervisor.cli.views.progress import (
+    PHASES,
+    SILENT_SECONDS,
+    USUAL_STEPS,
+    loss_beside_step,
+)
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.core.text.visible import visible
@@ -151,7 +156,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         (11, _step(status)),
         (6, phase),
         (5, f"{1 / pace:.1f} steps/s" if pace else ""),
-        (7, "" if status.loss is None else f"loss {status.loss:.4g}"),
+        (7, loss_beside_step(status, "{:.4g}".format)),
         (6, _memory(status)),
         (6, _slices(status)),
         (3, _snapshot(status)),

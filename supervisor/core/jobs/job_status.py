@@ -145,6 +145,9 @@ class JobStatus:
     steps_per_epoch: int | None = None
     samples: int | None = None
     loss: float | None = None
+    loss_step: int | None = None
+    """The step that ``loss`` is of, which is looked at now and then; where it is known and
+    the loss is not, the loss was NaN or infinite."""
     step_seconds: float | None = None
     effective_batch: int | None = None
     slices: int | None = None

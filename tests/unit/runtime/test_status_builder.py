@@ -248,3 +248,24 @@ def test_when_a_hang_is_judged_is_told_by_the_files(
     assert lock is not None
     assert status(ledger, tmp_path).hang_seconds == limit
     lock.release()
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ({"loss": 0.5, "loss_step": 22}, (0.5, 22)),
+        ({"loss": float("nan"), "loss_step": 44}, (None, 44)),
+        ({"loss": 0.5, "loss_step": 0}, (0.5, None)),
+        ({"loss": 0.5}, (0.5, None)),
+    ],
+)
+def test_the_step_of_a_loss_is_told(
+    ledger: Ledger, tmp_path: Path, page: dict[str, float], told: tuple[object, object]
+) -> None:
+    """Of a loss that is no number, too; an older version, whose page has zeros there, does
+    not tell it."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id())
+    PageWriter(files.page).set(step=44, **page)
+    found = status(ledger, tmp_path)
+    assert (found.loss, found.loss_step) == told

@@ -122,3 +122,24 @@ def test_what_comes_of_a_silence_is_told_with_it() -> None:
     takes = "no step done for 1 min 15 s (a step takes 300 ms)"
     assert still("training", 75.0, hang_seconds=300.0) == f"{takes}, {judged}"
     assert still("validating", 75.0, hang_seconds=300.0).endswith(f"15 s, {judged}")
+
+
+def test_a_loss_is_shown_with_the_step_that_it_is_of() -> None:
+    """It is looked at now and then: beside a later step it would be taken for that one's."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        pid=7,
+        step=30,
+        step_in_epoch=10,
+        loss=100.7766,
+        loss_step=22,
+    )
+    assert "loss 100.7766 at step 2 " in progress_line(status)
+    assert "loss 100.7766 ·" in progress_line(replace(status, loss_step=30))
+    assert "loss NaN or infinite ·" in progress_line(
+        replace(status, loss=None, loss_step=30)
+    )
+    line = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    assert "loss 100.8 at step 2 " in line
