@@ -28,6 +28,7 @@ from supervisor.cli.sources.daemon_client import (
 from supervisor.cli.views.run_screen import ScreenOptions
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.job_columns import loss_of
+from supervisor.cli.views.top.job_listing import shown_state
 from supervisor.cli.views.top.raw_terminal import RawTerminal
 from supervisor.cli.views.top.top_frame import box_title
 from supervisor.cli.views.top.top_screen import TopScreen
@@ -68,7 +69,7 @@ def row_of(job: dict[str, Any], history: RecentSamples) -> list[str]:
     return [
         str(job["job"]),
         str(job.get("owner") or ""),
-        str(job["state"]),
+        shown_state(job),
         str(job["attempt"]),
         "" if epoch is None else f"{epoch + 1}/{job.get('epochs') or '?'}",
         "" if job.get("step") is None else str(job["step"]),

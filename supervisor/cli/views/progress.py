@@ -39,7 +39,7 @@ def progress_line(status: JobStatus) -> str:
         message = "" if status.message == status.state else f" · {status.message}"
         still = stillness(status)
         silence = f" · {still}" if still else ""
-        return f"{status.job} · {status.state}{phase}{message}{silence}"
+        return f"{status.job} · {status.state.words}{phase}{message}{silence}"
     still = stillness(status)
     pace = None if still else status.step_seconds
     parts = [

@@ -141,7 +141,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         told = status.message in {attempt, status.state}
         message = "" if told else status.message
         return [
-            (9, f"{status.job} · {status.state.replace('_', ' ')}{phase}"),
+            (9, f"{status.job} · {status.state.words}{phase}"),
             (5, attempt),
             (2, message),
             (4, elapsed),

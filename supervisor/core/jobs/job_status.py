@@ -32,6 +32,11 @@ class JobState(enum.StrEnum):
     """Told, never entered: a daemon has the job, and it waits for its turn."""
 
     @property
+    def words(self) -> str:
+        """For people: ``gave up``."""
+        return self.value.replace("_", " ")
+
+    @property
     def ended(self) -> bool:
         """No attempt will follow."""
         return self in {JobState.FINISHED, JobState.DRAINED, JobState.GAVE_UP}

@@ -46,7 +46,7 @@ def test_a_state_is_not_said_twice() -> None:
     over = JobStatus(job="job", state=JobState.FINISHED, attempt=1, message="finished")
     assert progress_line(over) == "job · finished"
     gone = JobStatus(job="job", state=JobState.GAVE_UP, attempt=1, message="why")
-    assert progress_line(gone) == "job · gave_up · why"
+    assert progress_line(gone) == "job · gave up · why"
 
 
 def test_a_snapshot_from_before_a_reboot_has_no_age() -> None:
