@@ -3,7 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -415,10 +415,10 @@ def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:
 def _limits(run: RunRow, history: History) -> Liveness | None:
     """What the supervisor of ``run`` judges a hang by, what it has learned of the newest
     attempt left out: its limits are never shorter."""
-    told = run.spec.get("liveness")
-    if not isinstance(told, dict):
+    told: dict[str, Any] | None = run.spec.get("liveness")
+    if told is None:
         return None
-    known = {name: told[name] for name in Deadlines.__slots__ if name in told}
+    known = {one.name: told[one.name] for one in fields(Deadlines) if one.name in told}
     return Liveness(deadlines=Deadlines(**known), learned=history.intervals)
 
 
