@@ -97,7 +97,7 @@ def format_loss_at(
     counted_from = 0 if shown is None else step - shown
     if of_step > counted_from:
         return f"{written} at step {of_step - counted_from}"
-    return f"{written} {counted(step - of_step, 'step')} ago"
+    return f"{written} ({counted(step - of_step, 'step')} ago)"
 
 
 def format_step(seconds: float) -> str:

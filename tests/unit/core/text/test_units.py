@@ -163,7 +163,7 @@ def test_a_loss(loss: float, text: str) -> None:
         ("0.5", 30, None, None, "0.5"),
         ("0.5", 22, 30, None, "0.5 at step 22"),
         ("0.5", 22, 30, 10, "0.5 at step 2"),
-        ("0.5", 20, 30, 10, "0.5 10 steps ago"),
+        ("0.5", 20, 30, 10, "0.5 (10 steps ago)"),
         ("0.5", 44, 30, None, "0.5 at step 44"),
         (None, 44, 44, None, "NaN or infinite"),
         (None, 44, 45, None, "NaN or infinite at step 44"),
