@@ -3,7 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from supervisor.core.jobs.job_status import (
 )
 from supervisor.core.jobs.managed.job_phase import never_begun, queued
 from supervisor.core.jobs.unit_names import attempt_unit
+from supervisor.core.liveness.hang_detection import Deadlines, Liveness
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
@@ -89,6 +90,8 @@ class RunFacts:
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     remote: RemoteStatus | None = None
     standby: str | None = None
+    liveness: Liveness | None = None
+    """What a hang is judged by; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +155,7 @@ def job_status(
         reached["effective_batch"] = page.effective_batch or history.batch
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
+        reached["hang_seconds"] = _hang_seconds(facts.liveness, page, now)
         reached["forecast_seconds"] = facts.forecast_seconds
     if page is not None and pid is not None and not facts.behind:
         reached["snapshot_wait_seconds"] = _waits(view, now)
@@ -259,6 +263,7 @@ def _reached(page: Page, whole: Page, *, now: float) -> dict[str, Any]:
         "steps_per_epoch": page.steps_per_epoch,
         "samples": page.samples,
         "loss": page.loss,
+        "loss_step": page.loss_step or None,
         "step_seconds": page.step_seconds,
         "slices": page.slices,
         "slice_size": page.slice_size,
@@ -307,6 +312,15 @@ def _progress_age(page: Page, now: float) -> float | None:
         return None
     known = [ns for ns in (page.progress_ns, page.phase_since_ns) if ns]
     return _age(max(known, default=None), now)
+
+
+def _hang_seconds(liveness: Liveness | None, page: Page, now: float) -> float | None:
+    """Heartbeats that stopped with progress, or soon after, have a limit of their own."""
+    if liveness is None or page.phase is None:
+        return None
+    beat, moved = _age(page.heartbeat_ns, now), _progress_age(page, now)
+    silent = beat is not None and moved is not None and beat >= 0.5 * moved
+    return liveness.earliest(PHASE_NAMES.get(page.phase, ""), silent=silent)
 
 
 def _snapshot(page: Page, now: float) -> SnapshotStatus | None:
@@ -363,6 +377,7 @@ def stored_status(
     if not alive:
         page, tiers = _in_this_boot(files, page, totals.of(number, files))
         view = replace(view, tiers=tiers)
+    history = History(attempts=attempts)
     facts = RunFacts(
         job=run.job,
         state=state,
@@ -370,11 +385,12 @@ def stored_status(
         message=message,
         incidents=ledger.counts(run.job),
         overrides=run.overrides or NOTHING,
-        history=History(attempts=attempts),
+        history=history,
         view=view,
         behind=alive and telemetry.behind,
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
         standby=standby_sentence(run_paths) if supervised else None,
+        liveness=_limits(run, history) if supervised and alive else None,
     )
     earlier = ended_attempts(run_paths, number, totals)
     pid = shimmed.pid if alive and shimmed is not None else None
@@ -394,6 +410,16 @@ def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:
     if booted() and is_active(unit):
         return UNWATCHED.format(f"its unit {unit}")
     return DAEMON_GONE if pid is None else UNWATCHED.format(f"process {pid}")
+
+
+def _limits(run: RunRow, history: History) -> Liveness | None:
+    """What the supervisor of ``run`` judges a hang by, what it has learned of the newest
+    attempt left out: its limits are never shorter."""
+    told: dict[str, Any] | None = run.spec.get("liveness")
+    if told is None:
+        return None
+    known = {one.name: told[one.name] for one in fields(Deadlines) if one.name in told}
+    return Liveness(deadlines=Deadlines(**known), learned=history.intervals)
 
 
 def _is_sent(run: RunRow) -> bool:

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from supervisor.core.text.units import format_duration, format_size, local_time
 from supervisor.web.line_chart import scrolling
 from supervisor.web.markup import Element, tag
-from supervisor.web.run_view import state_text
-from supervisor.web.scales import figure, seconds_text
+from supervisor.web.run_view import loss_text, state_text
+from supervisor.web.scales import seconds_text
 
 RUNS = 50
 """Of the history, the newest."""
@@ -41,7 +41,7 @@ def _job_row(job: Mapping[str, Any]) -> Element:
     cells = (
         "" if epoch is None else f"{epoch + 1} of {job['epochs'] or '?'}",
         "" if step is None else f"{step:,}",
-        "" if job["loss"] is None else figure(job["loss"]),
+        loss_text(job),
         "" if job["step_seconds"] is None else seconds_text(job["step_seconds"]),
         memory,
         str(job["message"] or ""),

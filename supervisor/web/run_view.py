@@ -10,6 +10,7 @@ from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
     counted,
     format_duration,
+    format_loss_at,
     format_size,
     local_time,
     shortened,
@@ -145,7 +146,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("attempts", run["attempts"], str),
         ("incidents", run["incidents"], str),
         ("steps", status.get("step"), "{:,}".format),
-        ("loss", status.get("loss"), figure),
+        ("loss", loss_text(status) or None, str),
         ("step time", status.get("step_seconds"), seconds_text),
         ("device memory, peak", run["device_peak_bytes"], format_size),
         ("its limit", run.get("device_limit_bytes"), format_size),
@@ -173,6 +174,16 @@ def goodput_text(spent: TimeSpent) -> str | None:
 
 def _known(*given: tuple[str, Any, Callable[[Any], str]]) -> dict[str, str]:
     return {name: form(value) for name, value, form in given if value is not None}
+
+
+def loss_text(status: Mapping[str, Any]) -> str:
+    """The loss of a job; empty: there is none."""
+    loss = status.get("loss")
+    return format_loss_at(
+        None if loss is None else figure(loss),
+        of_step=status.get("loss_step"),
+        step=status.get("step"),
+    )
 
 
 def state_text(state: str) -> str:

@@ -139,10 +139,13 @@ class Page:
     """The newest readings of the allocator, for ``readings.unpack``."""
     progress_ns: int | None = None
     """When ``step`` or ``ticks`` last changed."""
+    loss_step: int | None = None
+    """The step after which ``loss`` was read: where that is unknown none the less, it was
+    NaN. 0: an older version, which does not tell."""
 
 
 _KINDS: dict[Any, str] = {int | None: "q", float | None: "d"}
-_ADDED = ("progress_ns",)
+_ADDED = ("progress_ns", "loss_step")
 """At the end of the file, where an older version wrote zeros."""
 _LAYOUT = {
     **{

@@ -55,7 +55,7 @@ def test_a_run_with_a_kill(trainwarden: Trainwarden, terminal: Recording) -> Non
     assert screen.count("12/12 ━━━━━━━━━━━\n") == 4, "both attempts are there"
     assert " outer \\x1b]0;title\n inner\n" in screen
     assert "trainwarden: " in screen
-    assert "attempt 1 failed: preempted" in screen
+    assert "attempt 1 failed: something other than Trainwarden ended" in screen
     screen = terminal.until(row(r"train · running.* · attempt 2 · .*\d+ s"))
     terminal.resize(60, 12)
     terminal.until(row(r"train · running.*", rows=12))

@@ -141,7 +141,8 @@ def _print(runs: list[RunSummary]) -> None:
 
 def row_of(run: RunSummary) -> list[str]:
     """One run; what is not known is a dash."""
-    state = f"{run.state} ({run.cause})" if run.exit_code == 1 else str(run.state)
+    words = run.state.words
+    state = f"{words} ({run.cause})" if run.exit_code == 1 else words
     return [
         visible(run.job),
         str(run.run),

@@ -27,10 +27,12 @@ from supervisor.cli.sources.daemon_client import (
 )
 from supervisor.cli.views.run_screen import ScreenOptions
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
+from supervisor.cli.views.top.job_columns import loss_of
+from supervisor.cli.views.top.job_listing import shown_state
 from supervisor.cli.views.top.raw_terminal import RawTerminal
 from supervisor.cli.views.top.top_frame import box_title
 from supervisor.cli.views.top.top_screen import TopScreen
-from supervisor.core.text.units import format_loss, format_size
+from supervisor.core.text.units import format_size
 from supervisor.host.control.control_client import NoDaemonError
 
 UNFOLDED = 240
@@ -63,15 +65,15 @@ def table_of(box: dict[str, Any], history: RecentSamples) -> Table:
 def row_of(job: dict[str, Any], history: RecentSamples) -> list[str]:
     """One job."""
     seconds, memory = job.get("step_seconds"), job.get("memory_in_use_bytes")
-    loss, epoch = job.get("loss"), job.get("epoch")
+    epoch = job.get("epoch")
     return [
         str(job["job"]),
         str(job.get("owner") or ""),
-        str(job["state"]),
+        shown_state(job),
         str(job["attempt"]),
         "" if epoch is None else f"{epoch + 1}/{job.get('epochs') or '?'}",
         "" if job.get("step") is None else str(job["step"]),
-        "" if loss is None else format_loss(loss),
+        loss_of(job),
         f"{seconds * 1000:.0f} ms {sparkline(history.seconds[job['job']])}"
         if seconds
         else "",

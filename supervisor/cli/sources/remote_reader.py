@@ -96,4 +96,7 @@ def _line(one: RemoteJobStatus) -> str:
     if one.step is not None and one.bytes is not None and one.at is not None:
         size = f"{one.bytes / 2**20:.1f} MiB"
         where = f"step {one.step} ({size}, taken {local_time(one.at)}, {one.snapshots} there)"
-    return f"{one.job} · {one.state} on {one.host} as of {local_time(one.told_at)} · {where}"
+    state = one.state.replace("_", " ")
+    return (
+        f"{one.job} · {state} on {one.host} as of {local_time(one.told_at)} · {where}"
+    )

@@ -1,5 +1,7 @@
 """How a run looks in a terminal and in a log: pure text."""
 
+from collections.abc import Callable
+
 from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
@@ -9,6 +11,7 @@ from supervisor.core.jobs.job_status import (
 from supervisor.core.text.units import (
     format_duration,
     format_loss,
+    format_loss_at,
     format_size,
     format_step,
 )
@@ -36,22 +39,35 @@ def progress_line(status: JobStatus) -> str:
         message = "" if status.message == status.state else f" · {status.message}"
         still = stillness(status)
         silence = f" · {still}" if still else ""
-        return f"{status.job} · {status.state}{phase}{message}{silence}"
+        return f"{status.job} · {status.state.words}{phase}{message}{silence}"
+    still = stillness(status)
+    pace = None if still else status.step_seconds
     parts = [
         status.job,
         f"attempt {status.attempt}",
         _of("epoch", _from_one(status.epoch), status.epochs),
         _of("step", status.step_in_epoch, status.steps_per_epoch)
         or _of("step", status.step, None),
-        f"loss {format_loss(status.loss)}" if status.loss is not None else "",
-        f"{1 / status.step_seconds:.1f} steps/s" if status.step_seconds else "",
+        loss_beside_step(status, format_loss),
+        f"{1 / pace:.1f} steps/s" if pace else "",
         _memory(status),
         _slices(status),
         _snapshot(status),
-        stillness(status),
+        still,
         "" if status.phase in {"training", None} else _named(str(status.phase)),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def loss_beside_step(status: JobStatus, form: Callable[[float], str]) -> str:
+    """The loss in a line that has the step in the epoch, or else the step of the run."""
+    told = format_loss_at(
+        None if status.loss is None else form(status.loss),
+        of_step=status.loss_step,
+        step=status.step,
+        shown=status.step_in_epoch,
+    )
+    return f"loss {told}" if told else ""
 
 
 def stillness(status: JobStatus) -> str:
@@ -64,11 +80,14 @@ def stillness(status: JobStatus) -> str:
         return ""
     if since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
         return ""
-    lasted = format_duration(since)
+    lasted, limit = format_duration(since), status.hang_seconds
+    judged = ""
+    if limit is not None:
+        judged = f", judged a hang at {format_duration(limit)} (later if it is busy)"
     if status.phase not in STEPPING:
-        return f"no progress for {lasted}"
+        return f"no progress for {lasted}{judged}"
     takes = f" (a step takes {format_step(usual)})" if usual else ""
-    return f"no step done for {lasted}{takes}"
+    return f"no step done for {lasted}{takes}{judged}"
 
 
 def _named(phase: str) -> str:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from supervisor.cli.views.progress import PHASES, SILENT_SECONDS
+from supervisor.cli.views.progress import (
+    PHASES,
+    SILENT_SECONDS,
+    USUAL_STEPS,
+    loss_beside_step,
+)
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.core.text.visible import visible
@@ -68,6 +73,12 @@ class RunView:
     def silent(self) -> bool:
         """Whether nothing has come for a while."""
         return self.silent_seconds >= SILENT_SECONDS
+
+    @property
+    def paced(self) -> bool:
+        """Whether what its steps took still tells something: not of a run that stands."""
+        usual = USUAL_STEPS * (self.status.step_seconds or 0.0)
+        return not self.silent or self.silent_seconds < usual
 
 
 def steps_left(status: JobStatus) -> int | None:
@@ -130,21 +141,22 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         told = status.message in {attempt, status.state}
         message = "" if told else status.message
         return [
-            (9, f"{status.job} · {status.state.replace('_', ' ')}{phase}"),
+            (9, f"{status.job} · {status.state.words}{phase}"),
             (5, attempt),
             (2, message),
             (4, elapsed),
             (8, silence),
         ]
     phase = "" if status.phase in {"training", None} else _named(str(status.phase))
-    left = view.left_seconds
+    left = view.left_seconds if view.paced else None
+    pace = status.step_seconds if view.paced else None
     return [
         (4 if status.attempt == 1 else 7, f"attempt {status.attempt}"),
         (10, _epoch(status)),
         (11, _step(status)),
         (6, phase),
-        (5, f"{1 / status.step_seconds:.1f} steps/s" if status.step_seconds else ""),
-        (7, "" if status.loss is None else f"loss {status.loss:.4g}"),
+        (5, f"{1 / pace:.1f} steps/s" if pace else ""),
+        (7, loss_beside_step(status, "{:.4g}".format)),
         (6, _memory(status)),
         (6, _slices(status)),
         (3, _snapshot(status)),

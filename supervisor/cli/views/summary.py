@@ -107,7 +107,7 @@ def summary(
     """A few lines: how it ended, what it came to and cost, what went wrong on the way,
     where to look. ``output_shown``: who reads this has seen what the script printed."""
     attempt = paths.attempt(max(status.attempt, 1))
-    lines = [f"{status.job}: {status.state.replace('_', ' ')}"]
+    lines = [f"{status.job}: {status.state.words}"]
     if code == EXIT_FINISHED:
         many = f"{status.attempt} attempts" if status.attempt > 1 else "one attempt"
         lines[0] = f"{status.job}: finished in {many}"

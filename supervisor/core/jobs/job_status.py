@@ -32,6 +32,11 @@ class JobState(enum.StrEnum):
     """Told, never entered: a daemon has the job, and it waits for its turn."""
 
     @property
+    def words(self) -> str:
+        """For people: ``gave up``."""
+        return self.value.replace("_", " ")
+
+    @property
     def ended(self) -> bool:
         """No attempt will follow."""
         return self in {JobState.FINISHED, JobState.DRAINED, JobState.GAVE_UP}
@@ -145,6 +150,9 @@ class JobStatus:
     steps_per_epoch: int | None = None
     samples: int | None = None
     loss: float | None = None
+    loss_step: int | None = None
+    """The step that ``loss`` is of, which is looked at now and then; where it is known and
+    the loss is not, the loss was NaN or infinite."""
     step_seconds: float | None = None
     effective_batch: int | None = None
     slices: int | None = None
@@ -168,6 +176,9 @@ class JobStatus:
     heartbeat_age_seconds: float | None = None
     progress_age_seconds: float | None = None
     """Since a step was done, a batch was validated, or this phase began."""
+    hang_seconds: float | None = None
+    """How long that may last before it is judged a hang, at the earliest; None: for ever,
+    or as long as it works, or not known."""
     step_counts: tuple[int, ...] = ()
     """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
     step_seconds_sum: float = 0.0

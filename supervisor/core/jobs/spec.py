@@ -192,11 +192,12 @@ class LivenessSpec(Table):
     silent: Deadline = Deadlines().silent
     """No heartbeat at all."""
     startup: Deadline = Deadlines().startup
-    """The script's own code: before, between and after calls of ``fit``, and in callbacks."""
+    """The script's own code: before, between and after calls of ``fit``, and in
+    callbacks between two epochs."""
     compile: Deadline = Deadlines().compile
     """Restoring, and the first step."""
     step: Deadline = Deadlines().step
-    """Training alone: what hangs in a callback waits for ``startup``."""
+    """One step of an epoch, with what callbacks do until the next."""
     validation: Deadline = Deadlines().validation
     snapshot: Deadline = Deadlines().snapshot
     factor: Annotated[float, Field(ge=1.0, le=1000.0)] = Deadlines().factor

@@ -214,6 +214,17 @@ class Liveness:
         learned = max(self.deadlines.factor * usual, TWICE_FACTOR * twice)
         return self.patience * max(floor, learned)
 
+    def earliest(self, phase: str, *, silent: bool) -> float | None:
+        """After how long without progress in ``phase`` it is judged a hang at the
+        earliest; None: never, or what is looked at is work. ``silent``: without a
+        heartbeat, too."""
+        free = PHASES.get(phase, "startup") in FREE
+        limits = (
+            None if free else self.deadline(phase),
+            self.deadlines.silent if silent else None,
+        )
+        return min((one for one in limits if one is not None), default=None)
+
 
 def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang | None]:
     """What is known after one more look at ``now`` (monotonic seconds)."""

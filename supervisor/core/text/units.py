@@ -79,6 +79,27 @@ def format_loss(loss: float) -> str:
     return f"{loss:.4f}" if plain else f"{loss:.4e}"
 
 
+NOT_FINITE = "NaN or infinite"
+
+
+def format_loss_at(
+    loss: str | None, *, of_step: int | None, step: int | None, shown: int | None = None
+) -> str:
+    """A loss with the step that it is of, where that is not the one beside it; empty:
+    there is none. ``loss``: as it is written; None: not known, or no finite number.
+    ``of_step``: None: not known. ``shown``: what is written beside it for ``step``, such as
+    that in the epoch."""
+    if loss is None and of_step is None:
+        return ""
+    written = NOT_FINITE if loss is None else loss
+    if of_step is None or step is None or of_step == step:
+        return written
+    counted_from = 0 if shown is None else step - shown
+    if of_step > counted_from:
+        return f"{written} at step {of_step - counted_from}"
+    return f"{written} ({counted(step - of_step, 'step')} ago)"
+
+
 def format_step(seconds: float) -> str:
     """The time of a step for people: ``27 ms``, ``1.4 s``."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else format_duration(seconds)

@@ -340,6 +340,7 @@ class AttemptMonitor:
             behind=handle is not None and self._is_untold(handle),
             forecast_seconds=self.memory.seconds_left(),
             remote=self._remote(),
+            liveness=run.liveness,
         )
         pid = None if handle is None else handle.attempt.pid
         return job_status(facts, page, pid=pid, now=self.clock.now(), earlier=earlier)

@@ -332,7 +332,7 @@ def terminal_rows() -> Iterator[FirstHourRow]:
               says="trained", terminal=True, given=(without("TERM"),))  # fmt: skip
     yield FirstHourRow(name="a terminal without colours", line="run train.py", code=0, starts=True,
               says="trained", terminal=True, given=(env(NO_COLOR="1", TERM="xterm"),))  # fmt: skip
-    yield FirstHourRow(name="a dumb terminal", line="history", code=0, says="gave_up",
+    yield FirstHourRow(name="a dumb terminal", line="history", code=0, says="gave up",
               terminal=True, given=(ran, env(TERM="dumb")))  # fmt: skip
     yield FirstHourRow(name="a wrong width", line="history", code=0, says="train",
               given=(ran, env(COLUMNS="wide")))  # fmt: skip

@@ -14,6 +14,7 @@ from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
+from supervisor.host.service.lock import acquire
 from supervisor.runtime.status_builder import (
     NO_STEP,
     SnapshotTotals,
@@ -215,3 +216,56 @@ def test_since_when_nothing_moves_is_told_by_the_files(
     began(files, boot_id(), pid=os.getpid())
     PageWriter(files.page).set(**{"phase": int(Phase.TRAINING), **page})
     assert status(ledger, tmp_path).progress_age_seconds == age
+
+
+@pytest.mark.parametrize(
+    ("spec", "beat_ns", "limit"),
+    [
+        ({"liveness": {"step": 240.0, "silent": 60.0}}, 9 * 10**9, 240.0),
+        ({"liveness": {"step": 240.0, "silent": 60.0}}, 10**9, 60.0),
+        ({"liveness": {"step": None, "silent": None}}, 10**9, None),
+        ({}, 9 * 10**9, None),
+    ],
+)
+def test_when_a_hang_is_judged_is_told_by_the_files(
+    ledger: Ledger,
+    tmp_path: Path,
+    spec: dict[str, object],
+    beat_ns: int,
+    limit: float | None,
+) -> None:
+    """By the limits of the run's spec, while there is a supervisor that judges."""
+    paths = StatePaths(tmp_path)
+    files = paths.run("digits", 1).attempt(2)
+    began(files, boot_id(), pid=os.getpid())
+    PageWriter(files.page).set(
+        phase=int(Phase.TRAINING), step=3, progress_ns=10**9, heartbeat_ns=beat_ns
+    )
+    ledger.resume_run(1, script_hash="1", spec=spec)
+    assert status(ledger, tmp_path).hang_seconds is None
+    paths.lock("digits").parent.mkdir(parents=True, exist_ok=True)
+    lock = acquire(paths.lock("digits"))
+    assert lock is not None
+    assert status(ledger, tmp_path).hang_seconds == limit
+    lock.release()
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ({"loss": 0.5, "loss_step": 22}, (0.5, 22)),
+        ({"loss": float("nan"), "loss_step": 44}, (None, 44)),
+        ({"loss": 0.5, "loss_step": 0}, (0.5, None)),
+        ({"loss": 0.5}, (0.5, None)),
+    ],
+)
+def test_the_step_of_a_loss_is_told(
+    ledger: Ledger, tmp_path: Path, page: dict[str, float], told: tuple[object, object]
+) -> None:
+    """Of a loss that is no number, too; an older version, whose page has zeros there, does
+    not tell it."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id())
+    PageWriter(files.page).set(step=44, **page)
+    found = status(ledger, tmp_path)
+    assert (found.loss, found.loss_step) == told

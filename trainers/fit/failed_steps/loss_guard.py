@@ -28,7 +28,7 @@ from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records.end_records import CrashReport
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
-from trainers.fit.telemetry.fit_report import SELDOM_SECONDS, loss_of
+from trainers.fit.telemetry.fit_report import SELDOM_SECONDS, loss_of, publish_loss
 from trainers.process import applied_directive, crash_report, signals
 from trainers.process.attempt_reporting import Attempt
 
@@ -184,6 +184,7 @@ def tell(
     if last_finite is not None:
         seen = f"it was last seen finite at step {last_finite}"
     sentence = f"the loss became {_named(loss)} at step {step} ({seen}); {because}"
+    publish_loss(attempt, loss, step=step)
     attempt.say(
         RecordKind.NON_FINITE,
         step=step,

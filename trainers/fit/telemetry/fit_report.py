@@ -7,7 +7,7 @@ from typing import Any
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from trainers.backends.selected import backend
-from trainers.process.attempt_reporting import Attempt
+from trainers.process.attempt_reporting import Attempt, PageReporter
 
 SELDOM_SECONDS = 0.5
 """How often what costs something is read; memory more seldom where it costs more."""
@@ -118,7 +118,7 @@ class Report:
         if now - self._read_at >= SELDOM_SECONDS:
             self._read_at = now
             self._attempt.publish_times()
-            self._attempt.set(loss=loss_of(logs))
+            publish_loss(self._attempt, loss_of(logs), step=position["step"])
         leaving = self._attempt.drain_requested  # the last that is heard of it
         if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
             self._memory(position["step"])
@@ -148,8 +148,13 @@ class Report:
         """An epoch with its validation is over."""
         self._attempt.publish_times()
         numbers = {name: number(value) for name, value in (logs or {}).items()}
-        self._attempt.set(loss=numbers.get("loss"))
+        publish_loss(self._attempt, numbers.get("loss"), step=step)
         self._attempt.say(RecordKind.EPOCH_ENDED, epoch=epoch, step=step, logs=numbers)
+
+
+def publish_loss(attempt: PageReporter, loss: float | None, *, step: int) -> None:
+    """Show the loss, and of which step it is; None: there is none."""
+    attempt.set(loss=loss, loss_step=None if loss is None else step)
 
 
 def memory_limit(attempt: Attempt) -> int | None:

@@ -34,7 +34,12 @@ from supervisor.cli.views.top.spans import (
 )
 from supervisor.cli.views.top.top_view import TopView
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.text.units import format_duration, format_loss, format_size
+from supervisor.core.text.units import (
+    format_duration,
+    format_loss,
+    format_loss_at,
+    format_size,
+)
 
 BAR_CELLS = 6
 TREND_READINGS = 12
@@ -126,6 +131,16 @@ def _loss(job: ListedJob, _history: RecentSamples) -> str:
     return "" if loss is None else format_loss(loss)
 
 
+def loss_of(job: ListedJob) -> str:
+    """With its step where that is not the one of the row."""
+    loss = job.get("loss")
+    return format_loss_at(
+        None if loss is None else format_loss(loss),
+        of_step=job.get("loss_step"),
+        step=job.get("step"),
+    )
+
+
 def step_time(job: ListedJob) -> str:
     """In milliseconds, or in seconds where it is long."""
     seconds = job.get("step_seconds")
@@ -162,7 +177,14 @@ COLUMNS = (
     JobColumn(title="try", worth=60, text=_attempt, sort=SortKey.ATTEMPT, right=True),
     JobColumn(title="epoch", worth=65, text=_epoch, right=True),
     JobColumn(title="step", worth=35, text=_step, right=True),
-    JobColumn(title="loss", worth=50, text=_loss, right=True),
+    JobColumn(
+        title="loss",
+        worth=50,
+        text=lambda job, _: loss_of(job),
+        right=True,
+        # Where the step's column went before, no other step is beside it.
+        shorter=JobColumn(title="loss", worth=50, text=_loss, right=True),
+    ),
     JobColumn(
         title="step time",
         worth=55,

@@ -25,7 +25,7 @@ from supervisor.cli.views.top.job_listing import ListedJob, shown_state
 from supervisor.cli.views.top.spans import Span, SpanLine, Tone, one_line
 from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_loss_at, format_size
 
 LABEL_CELLS = 12
 BAR_CELLS = 20
@@ -109,8 +109,9 @@ def _speed(
         yield "epoch", epoch, Tone.NORMAL
     if status.step is not None:
         yield "step", str(status.step), Tone.NORMAL
-    if status.loss is not None:
-        yield "loss", f"{status.loss:.6g}", Tone.NORMAL
+    loss = None if status.loss is None else f"{status.loss:.6g}"
+    told = format_loss_at(loss, of_step=status.loss_step, step=status.step)
+    yield "loss", told, Tone.NORMAL
     yield "", stillness(status), Tone.WARNING
     trend = sparkline(history.seconds[status.job])
     yield "step time", f"{step_time(job)} {trend}".strip(), Tone.NORMAL

@@ -20,7 +20,7 @@ def test_a_table_of_jobs() -> None:
         "epochs": 4, "step": 7, "loss": 0.25, "step_seconds": 0.012,
         "memory_in_use_bytes": 1 << 20,
     }  # fmt: skip
-    queued = {"job": "later", "owner": "bob", "state": "queued", "attempt": 0}
+    queued = {"job": "later", "owner": "bob", "state": "gave_up", "attempt": 0}
     gpus = [{"gpu": "GPU-1", "job": "digits"}, {"gpu": "GPU-2", "job": None}]
     box = {
         "jobs": [running, queued], "gpus": gpus, "paused_by": "root", "launcher": "l",
@@ -34,6 +34,7 @@ def test_a_table_of_jobs() -> None:
     assert "2 jobs, 1 of 2 GPUs held, paused by root" in said
     assert "digits" in said
     assert "1/4" in said
+    assert "gave up" in said
     assert "12 ms ▁" in said
     assert len(history.memory["digits"]) == KEPT
     assert "None" not in said

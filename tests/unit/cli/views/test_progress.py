@@ -46,7 +46,7 @@ def test_a_state_is_not_said_twice() -> None:
     over = JobStatus(job="job", state=JobState.FINISHED, attempt=1, message="finished")
     assert progress_line(over) == "job · finished"
     gone = JobStatus(job="job", state=JobState.GAVE_UP, attempt=1, message="why")
-    assert progress_line(gone) == "job · gave_up · why"
+    assert progress_line(gone) == "job · gave up · why"
 
 
 def test_a_snapshot_from_before_a_reboot_has_no_age() -> None:
@@ -78,7 +78,13 @@ def test_snapshots_that_fail_are_told_with_the_reason() -> None:
     assert unsaved_lines(replace(trains, pid=None)) == []
 
 
-def still(phase: str, seconds: float, *, step_seconds: float | None = 0.3) -> str:
+def still(
+    phase: str,
+    seconds: float,
+    *,
+    step_seconds: float | None = 0.3,
+    hang_seconds: float | None = None,
+) -> str:
     """What is said of an attempt that has not moved for so long."""
     status = JobStatus(
         job="job",
@@ -89,10 +95,12 @@ def still(phase: str, seconds: float, *, step_seconds: float | None = 0.3) -> st
         step=3,
         step_seconds=step_seconds,
         progress_age_seconds=seconds,
+        hang_seconds=hang_seconds,
     )
     assert stillness(replace(status, pid=None)) == ""
     assert stillness(status) in progress_line(status)
     assert stillness(status) in progress_line(replace(status, step=None))
+    assert ("steps/s" in progress_line(status)) == (stillness(status) == "")
     return stillness(status)
 
 
@@ -106,3 +114,32 @@ def test_a_hang_is_seen_before_it_is_judged() -> None:
     assert still("training", 5.0) == ""
     assert still("training", 75.0, step_seconds=20.0) == "", "slow steps are usual"
     assert still("starting", 75.0) == "", "imports and data are the script's own"
+
+
+def test_what_comes_of_a_silence_is_told_with_it() -> None:
+    """When it is judged a hang, by the limits in force."""
+    judged = "judged a hang at 5 min 00 s (later if it is busy)"
+    takes = "no step done for 1 min 15 s (a step takes 300 ms)"
+    assert still("training", 75.0, hang_seconds=300.0) == f"{takes}, {judged}"
+    assert still("validating", 75.0, hang_seconds=300.0).endswith(f"15 s, {judged}")
+
+
+def test_a_loss_is_shown_with_the_step_that_it_is_of() -> None:
+    """It is looked at now and then: beside a later step it would be taken for that one's."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        pid=7,
+        step=30,
+        step_in_epoch=10,
+        loss=100.7766,
+        loss_step=22,
+    )
+    assert "loss 100.7766 at step 2 " in progress_line(status)
+    assert "loss 100.7766 ·" in progress_line(replace(status, loss_step=30))
+    assert "loss NaN or infinite ·" in progress_line(
+        replace(status, loss=None, loss_step=30)
+    )
+    line = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    assert "loss 100.8 at step 2 " in line

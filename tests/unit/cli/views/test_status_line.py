@@ -37,13 +37,14 @@ TRAINING = JobStatus(
     message="attempt 2",
 )
 VIEW = RunView(
-    status=TRAINING, elapsed_seconds=100.2, left_seconds=130.0, silent_seconds=42.0
+    status=TRAINING, elapsed_seconds=100.2, left_seconds=130.0, silent_seconds=4.0
 )
 WIDE = (
     "attempt 2 · epoch 3/8 · step 6/12 · 2.0 steps/s · loss 0.1235"
     " · peak 212 MiB of 280 MiB · 3 slices · saved 1 min 15 s ago · 1 min 40 s"
-    " · 2 min left · nothing new for 42 s"
+    " · 2 min left"
 )
+STANDS = replace(VIEW, silent_seconds=42.0)
 
 numbers = st.none() | st.integers(0, 10**9)
 seconds = st.floats(0, 1e7)
@@ -86,15 +87,15 @@ def test_all_there_is_to_know() -> None:
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (80, "attempt 2 · epoch 3/8 · step 6/12 · 2 min left · nothing new for 42 s"),
+        (80, "attempt 2 · epoch 3/8 · step 6/12 · loss 0.1235 · nothing new for 42 s"),
         (50, "epoch 3/8 · step 6/12 · nothing new for 42 s"),
         (20, "nothing new for 42 s"),
         (10, "nothing n…"),
     ],
 )
 def test_the_least_worth_goes_first(width: int, line: str) -> None:
-    """How far it is, how long it takes and that nothing comes go last."""
-    assert status_line(VIEW, width) == line
+    """How far it is and that nothing comes go last."""
+    assert status_line(STANDS, width) == line
 
 
 @given(views, st.integers(0, 250))
@@ -112,6 +113,16 @@ def test_more_room_shows_no_less(view: RunView, width: int) -> None:
     if not narrow.endswith("…"):
         wide = status_line(view, width + 1)
         assert len(wide) >= len(narrow)
+
+
+def test_a_run_that_stands_has_no_pace() -> None:
+    """Neither rate nor time left, which would grow with the silence; a step that takes a
+    minute has both all the same."""
+    stands = status_line(STANDS, 400)
+    assert stands.endswith("1 min 40 s · nothing new for 42 s")
+    assert "steps/s" not in stands
+    slow = replace(STANDS, status=replace(TRAINING, step_seconds=60.0))
+    assert status_line(slow, 400).endswith("2 min left · nothing new for 42 s")
 
 
 def test_before_it_trains() -> None:

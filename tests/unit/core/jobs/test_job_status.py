@@ -81,3 +81,10 @@ def test_of_a_newer_daemon() -> None:
         attempt=0,
         tiers={"memory": TierStatus(snapshots=2)},
     )
+
+
+def test_a_state_in_words() -> None:
+    """For people; what is kept and told to programs stays as it is."""
+    assert (JobState.GAVE_UP.words, JobState.RUNNING.words) == ("gave up", "running")
+    gave_up = replace(STATUS, state=JobState.GAVE_UP)
+    assert status_json(gave_up)["state"] == "gave_up"

@@ -339,3 +339,14 @@ def test_refusals_between_which_there_is_progress_are_outlived() -> None:
         for n in range(4000)
     ]
     assert watch(looks)[1] is None
+
+
+def test_what_is_waited_for_is_told_in_advance() -> None:
+    """A limit of steps, or of heartbeats where they stopped too; none where work counts."""
+    limits = Liveness(deadlines=Deadlines(step=300.0, silent=200.0), patience=2.0)
+    assert limits.earliest("training", silent=False) == 600.0
+    assert limits.earliest("training", silent=True) == 200.0
+    assert limits.earliest("between", silent=False) is None
+    assert limits.earliest("between", silent=True) == 200.0
+    never = Liveness(deadlines=Deadlines(step=None, silent=None))
+    assert never.earliest("training", silent=True) is None

@@ -12,6 +12,7 @@ from supervisor.core.text.units import (
     clock_time,
     format_duration,
     format_loss,
+    format_loss_at,
     format_size,
     format_step,
     local_time,
@@ -152,3 +153,29 @@ def test_a_step_is_told_in_milliseconds_where_it_is_short() -> None:
 def test_a_loss(loss: float, text: str) -> None:
     """Of any size in a column."""
     assert format_loss(loss) == text
+
+
+@pytest.mark.parametrize(
+    ("loss", "of_step", "step", "shown", "text"),
+    [
+        ("0.5", 30, 30, None, "0.5"),
+        ("0.5", None, 30, None, "0.5"),
+        ("0.5", 30, None, None, "0.5"),
+        ("0.5", 22, 30, None, "0.5 at step 22"),
+        ("0.5", 22, 30, 10, "0.5 at step 2"),
+        ("0.5", 20, 30, 10, "0.5 (10 steps ago)"),
+        ("0.5", 44, 30, None, "0.5 at step 44"),
+        (None, 44, 44, None, "NaN or infinite"),
+        (None, 44, 45, None, "NaN or infinite at step 44"),
+        (None, None, 45, None, ""),
+    ],
+)
+def test_a_loss_has_its_own_step(
+    loss: str | None,
+    of_step: int | None,
+    step: int | None,
+    shown: int | None,
+    text: str,
+) -> None:
+    """Where it is not the one beside it, which the reader would take it for."""
+    assert format_loss_at(loss, of_step=of_step, step=step, shown=shown) == text

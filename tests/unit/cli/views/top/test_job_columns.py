@@ -137,3 +137,13 @@ def test_sparklines() -> None:
     assert sparkline([]) == ""
     assert sparkline([1, 2, 3]) == "▁▅█"
     assert sparkline([7, 7]) == "▁▁"
+
+
+def test_a_loss_of_another_step_has_it_beside_it() -> None:
+    """The row's step is newer than the last look at the loss."""
+    _, row = drawn(140, FULL | {"loss_step": 5})
+    assert "0.2500 at step 5" in row
+    _, row = drawn(140, FULL | {"loss_step": 7})
+    assert "at step" not in row
+    _, row = drawn(80, FULL | {"loss_step": 5})
+    assert "0.2500  " in row

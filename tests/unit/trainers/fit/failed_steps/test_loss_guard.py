@@ -91,6 +91,7 @@ def test_lost_weights_end_the_attempt_and_the_next_goes_round(
         "the loss became NaN at step 11 (it was last seen finite at step 10); the weights "
         f"{LAYER}/kernel are NaN or infinite as well"
     )
+    assert (lost.page.loss, lost.page.loss_step) == (None, 11)  # NaN
     assert lost.crash.exception == "trainwarden.NonFiniteLoss"
     assert lost.crash.in_fit
     assert record["because"] in lost.err
@@ -104,7 +105,7 @@ def test_lost_weights_end_the_attempt_and_the_next_goes_round(
     assert restored["step"] == 9
     assert list((attempts.snapshots / "abandoned").iterdir())
     assert result(attempts) == [32 - 5, pytest.approx(0.005)]
-    assert around.page.step == 32
+    assert around.page.step == around.page.loss_step == 32
     assert "bfloat16" in around.out
     told = [record["sentence"] for record in around.of(RecordKind.NOTICE)]
     assert sum("are skipped: the loss" in sentence for sentence in told) == 1

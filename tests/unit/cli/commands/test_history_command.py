@@ -1,0 +1,38 @@
+"""Runs as ``history`` lists them."""
+
+from dataclasses import replace
+
+from supervisor.cli.commands.history_command import history_json, row_of
+from supervisor.core.causes import Cause
+from supervisor.core.jobs.accounting.run_summary import RunSummary
+from supervisor.core.jobs.job_status import JobState
+
+RUN = RunSummary(
+    job="digits",
+    run=1,
+    user=None,
+    state=JobState.GAVE_UP,
+    began_at="2026-01-31T12:00:00+00:00",
+    ended_at=None,
+    elapsed_seconds=600.0,
+    attempts=3,
+    attempt_seconds=500.0,
+    exit_code=1,
+    cause=Cause.NON_FINITE_LOSS,
+    incidents=0,
+    steps=9,
+    device_peak_bytes=None,
+    device_limit_bytes=None,
+    host_peak_bytes=None,
+    gpus=None,
+    gpu_seconds=None,
+    lost_steps=0,
+    downtime_seconds=0.0,
+)
+
+
+def test_a_state_is_told_in_words() -> None:
+    """A script is given the value that does not change."""
+    assert f"gave up ({RUN.cause})" in row_of(RUN)
+    assert "gave up" in row_of(replace(RUN, exit_code=None))
+    assert history_json(RUN)["state"] == "gave_up"
