@@ -8,6 +8,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.result import (
+    ASKED,
     FIGURES,
     Diagnosis,
     IncidentKind,
@@ -22,7 +23,7 @@ from supervisor.core.text.units import (
     local_time,
     shortened,
 )
-from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.reasons import KillReason, RefusalReason
 
 HEADLINES: Mapping[Cause, str] = {
     Cause.NONE: "it ended without a failure",
@@ -80,6 +81,11 @@ REFUSED: Mapping[RefusalReason, str] = {
 """Why training did not start, where the training side itself said so."""
 
 
+ON_REQUEST = "it was asked to end, and ended before its state was saved"
+OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it"
+"""What happened, where the end was one that we had asked for."""
+
+
 AVERTED: Mapping[Cause, str] = {
     Cause.DEVICE_OOM: "device memory would soon have run out",
     Cause.DEVICE_OOM_FRAGMENTATION: (
@@ -98,7 +104,7 @@ def incident_headline(incident: Mapping[str, Any]) -> str:
     refused = _refusal(incident)
     if refused is not None:
         return REFUSED[refused]
-    return UNSAVED.get(happened) or HEADLINES[cause]
+    return UNSAVED.get(happened) or _on_request(incident) or HEADLINES[cause]
 
 
 def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
@@ -116,6 +122,14 @@ def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
 def _quoted(reason: Reason) -> str:
     text = shortened(reason.text, 300)
     return text if reason.line is None else f"{text} (log line {reason.line})"
+
+
+def _on_request(incident: Mapping[str, Any]) -> str | None:
+    """None: nobody had asked it to end, or something else was the cause."""
+    codes = [e.get("code") for e in incident["because"] if e.get("signature") == ASKED]
+    if not codes:
+        return None
+    return OUT_OF_GRACE if codes[0] == KillReason.GRACE_OVER else ON_REQUEST
 
 
 def _refusal(incident: Mapping[str, Any]) -> RefusalReason | None:

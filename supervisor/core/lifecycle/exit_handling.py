@@ -26,6 +26,7 @@ from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.policy import Decision
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration, shortened
+from supervisor.wire.reasons import KillReason
 
 EXIT_FINISHED = 0
 EXIT_GAVE_UP = 1
@@ -56,6 +57,7 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
         told,
         killed=run.killed,
         stop_requested=told.stop_requested or (killed and run.stop is not None),
+        grace_seconds=_grace_that_was_over(run),
         fits=run.history.fits,
     )
     if run.killed is not None and evidence.script_exit_code == 0:
@@ -92,6 +94,14 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
     if _as_asked(run, event, diagnosis):
         return end_drained(over, _where_ended(event))
     return _failed(over, evidence, diagnosis, now)
+
+
+def _grace_that_was_over(run: RunState) -> float | None:
+    """How long it had to save its state, where SIGKILL was sent as that was over."""
+    over = {KillReason.GRACE_OVER, KillReason.STILL_THERE}
+    if run.killed is not None or run.killing not in over:
+        return None
+    return run.grace_seconds
 
 
 def _as_asked(run: RunState, event: Exited, diagnosis: Diagnosis) -> bool:
@@ -197,6 +207,7 @@ def _failed(
 
 def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decision:
     """A run that was asked to end does; a GPU that failed is kept out all the same."""
+    last = run.history.last
     decision = run.policy.decide(
         diagnosis,
         evidence,
@@ -207,6 +218,9 @@ def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decisi
     if run.stop is None:
         return decision
     because = "the run was asked to end"
+    saved = None if last is None else last.snapshot_step
+    if saved:
+        because += f"; started again, it resumes at step {saved}"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
     return replace(decision, remedy=remedy, overrides=run.overrides, remedy_step=None)
 

@@ -8,6 +8,7 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
+    ASKED_TO_END,
     OUT_OF_REMEDIES,
     advice_at_the_end,
 )
@@ -39,6 +40,7 @@ from supervisor.core.lifecycle.run_state import RunPhase, Transition
 from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.units import format_duration
 from tests.support.lives import (
     drained,
     finished,
@@ -309,6 +311,21 @@ def test_an_end_that_was_asked_for_is_an_incident_where_it_lost_something(
     assert told in {None, run.message}
     recorded = [one for one in effects if isinstance(one, RecordIncident)]
     assert len(recorded) == (told is None)
+
+
+@pytest.mark.parametrize("asked", [DrainRequested("stop"), RestartDue("memory grows")])
+def test_who_is_killed_when_the_grace_is_over_was_killed_by_us(asked: Event) -> None:
+    """Nobody outside did that; who asked for the end is told where it resumes."""
+    run, _ = running(asked, DeadlineExpired())
+    _, effects = happen(run, killed(10, 8))
+    (record,) = [one for one in effects if isinstance(one, RecordIncident)]
+    grace = format_duration(run.grace_seconds)
+    told = f"saved nothing within {grace}, so Trainwarden ended it."
+    assert record.diagnosis.because[0].text.endswith(told)
+    assert record.diagnosis.advice == ASKED_TO_END
+    assert ("resumes at step 8" in record.remedy.because) == (
+        asked == DrainRequested("stop")
+    )
 
 
 def test_what_is_given_up_at_once_may_never_have_been_saved() -> None:
