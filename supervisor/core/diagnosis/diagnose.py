@@ -21,7 +21,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE, ASKED_TO_END, DEVICE_FULL
+from supervisor.core.diagnosis.advice import (
+    ADVICE,
+    ASKED_TO_END,
+    DEVICE_FULL,
+    NOT_WRITABLE,
+)
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
@@ -46,6 +51,7 @@ from supervisor.core.diagnosis.signatures.memory_rows import (
     POOL_LIMIT_MIB,
     RESERVATION_FAILED,
 )
+from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
@@ -256,6 +262,8 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     reasons = _quotes(best, claims) + exit_reasons(evidence)
     reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
+    if READ_ONLY in {reason.signature for reason in reasons}:
+        return replace(made, advice=NOT_WRITABLE)
     full = no_room_to_begin(made, evidence)
     return replace(made, advice=DEVICE_FULL) if full else made
 

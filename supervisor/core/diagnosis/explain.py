@@ -15,6 +15,7 @@ from supervisor.core.diagnosis.result import (
     Reason,
     RemedyKind,
 )
+from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.units import (
     counted,
@@ -82,8 +83,10 @@ REFUSED: Mapping[RefusalReason, str] = {
 
 
 ON_REQUEST = "it was asked to end, and ended before its state was saved"
+"""What happened, where the end was one that we had asked for ..."""
 OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it"
-"""What happened, where the end was one that we had asked for."""
+"""... and had to bring about."""
+NOT_WRITTEN = "the script could not write a file: its file system is read-only"
 
 
 AVERTED: Mapping[Cause, str] = {
@@ -104,7 +107,7 @@ def incident_headline(incident: Mapping[str, Any]) -> str:
     refused = _refusal(incident)
     if refused is not None:
         return REFUSED[refused]
-    return UNSAVED.get(happened) or _on_request(incident) or HEADLINES[cause]
+    return UNSAVED.get(happened) or _special(incident) or HEADLINES[cause]
 
 
 def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
@@ -124,8 +127,10 @@ def _quoted(reason: Reason) -> str:
     return text if reason.line is None else f"{text} (log line {reason.line})"
 
 
-def _on_request(incident: Mapping[str, Any]) -> str | None:
-    """None: nobody had asked it to end, or something else was the cause."""
+def _special(incident: Mapping[str, Any]) -> str | None:
+    """What its evidence tells more exactly than its cause; None: nothing."""
+    if READ_ONLY in {e.get("signature") for e in incident["because"]}:
+        return NOT_WRITTEN
     codes = [e.get("code") for e in incident["because"] if e.get("signature") == ASKED]
     if not codes:
         return None

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import NOT_WRITABLE
 from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log, from_outside
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
@@ -279,6 +280,36 @@ def test_an_exception_of_the_script_is_quoted_as_python_names_it() -> None:
     assert (
         diagnose(Evidence(exit=ours(1), crash=bare)).because[0].text == "RuntimeError"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("builtins.OSError", "[Errno 30] Read-only file system: 'model.keras'"),
+        (
+            "builtins.OSError",
+            (
+                "[Errno 30] Unable to synchronously create file (unable to open file: name ="
+                " 'm.h5', errno = 30, error message = 'Read-only file system', flags = 13)"
+            ),
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.FailedPreconditionError",
+            "/ro/logs; Read-only file system",
+        ),
+    ],
+)
+def test_a_read_only_file_system_is_one_that_was_written_to(
+    name: str, message: str
+) -> None:
+    """No input data: nobody who reads is told EROFS."""
+    found = diagnose(Evidence(exit=ours(1), crash=crash(name, message)))
+    assert (found.cause, found.advice) == (Cause.USER_ERROR, NOT_WRITABLE)
+    told = verdict_sentence(found)
+    assert told.startswith(
+        "the script could not write a file: its file system is read-"
+    )
+    assert message[:20] in told
 
 
 def test_a_command_of_the_script_that_failed_is_its_own_error() -> None:
