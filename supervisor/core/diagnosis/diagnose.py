@@ -30,6 +30,7 @@ from supervisor.core.diagnosis.advice import (
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
+from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
 from supervisor.core.diagnosis.result import ASKED, FIGURES, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
@@ -264,6 +265,9 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     made = _made(cause, *reasons, memory=memory)
     if READ_ONLY in {reason.signature for reason in reasons}:
         return replace(made, advice=NOT_WRITABLE)
+    missing = missing_file(reason.text for reason in reasons)
+    if cause is Cause.DATA_ERROR and missing is not None:
+        return replace(made, advice=missing_advice(missing))
     full = no_room_to_begin(made, evidence)
     return replace(made, advice=DEVICE_FULL) if full else made
 

@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
+from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
     ASKED,
     FIGURES,
@@ -166,8 +167,12 @@ def _seen(incident: Mapping[str, Any]) -> str:
 
 def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
+    advice = _advice(incident)
+    path = missing_file(str(one["text"]) for one in incident["because"])
+    first = path is not None and advice == missing_advice(path)
     paragraphs = [
         _what(incident, incident_headline(incident)),
+        advice if first else "",
         *_autopsy(incident),
         _evidence(incident["because"]),
         _stacks(incident),
@@ -175,7 +180,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
         _outcome(incident),
         _proof(incident),
         " ".join(f"Note: {text}." for text in incident.get("deviations") or ()),
-        _advice(incident),
+        "" if first else advice,
     ]
     return "\n\n".join(
         "\n".join(_wrap(line) for line in text.splitlines())
