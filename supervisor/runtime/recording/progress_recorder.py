@@ -63,6 +63,8 @@ class ProgressRecorder:
     run: int
     archive: RunArchive
     clock: Clock
+    cpu_limit_bytes: int | None = None
+    """Of the CPU's allocator, where the spec sets one: known before anybody tells it."""
     _attempt: int | None = None
     _began: float = 0.0
     """Monotonic seconds."""
@@ -104,7 +106,7 @@ class ProgressRecorder:
     def failed(self, evidence: Evidence) -> None:
         """A step failed: what the allocator says of that is on no page."""
         if evidence.dump is not None:
-            limit = _limit_in(evidence)
+            limit = self.cpu_limit_bytes or _limit_in(evidence)
             self._add(peak_bytes=evidence.dump.peak_bytes, limit_bytes=limit)
 
     def end(self, evidence: Evidence | None = None) -> None:

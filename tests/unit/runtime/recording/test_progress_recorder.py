@@ -155,7 +155,7 @@ def test_the_peak_is_the_same_for_all_who_tell_it(ledger: Ledger) -> None:
 
 
 def test_the_limit_is_known_of_an_attempt_that_came_to_no_step(ledger: Ledger) -> None:
-    """By the allocator's own words in the log: its page has told of nothing yet."""
+    """By the spec, or the allocator's own words in the log: no page has told of it."""
     found = recorder(ledger, WoundClock())
     found.begin(1)
     found.see(Page())
@@ -168,6 +168,11 @@ def test_the_limit_is_known_of_an_attempt_that_came_to_no_step(ledger: Ledger) -
         )
     )
     assert RunArchive(ledger).device_peak(1) == (900, 1000)
+    found = replace(recorder(ledger, WoundClock()), cpu_limit_bytes=2000)
+    found.begin(2)
+    found.see(Page())
+    found.end(Evidence(exit=None, dump=MemoryFigures(peak_bytes=1900), limited=True))
+    assert RunArchive(ledger).device_peak(1) == (1900, 2000)
 
 
 def test_main_memory_is_what_the_kernel_counted(ledger: Ledger) -> None:
