@@ -38,5 +38,5 @@ class Cause(enum.StrEnum):
     NATIVE_CRASH = "native_crash"
     """A fatal signal of the process's own making, and no better explanation."""
     PREEMPTED = "preempted"
-    """Somebody outside asked it to end, or killed it."""
+    """Ended from outside, or because the run was asked to end, its state not saved."""
     UNKNOWN = "unknown"

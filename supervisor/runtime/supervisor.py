@@ -128,7 +128,10 @@ class Supervisor:
         )
         archive = RunArchive(self.ledger)
         self.progress = ProgressRecorder(
-            run=self.row.id, archive=archive, clock=self.clock
+            run=self.row.id,
+            archive=archive,
+            clock=self.clock,
+            cpu_limit_bytes=self.spec.memory.cpu,
         )
         self._following = AttemptMonitor(
             row=self.row,

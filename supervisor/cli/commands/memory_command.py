@@ -86,7 +86,8 @@ def run_peak(files: JobFiles, report: MemoryReport) -> RunPeak:
     """As ``history`` tells it; of an attempt that runs more may be known by now."""
     known, seen = files.device_peak_bytes, report.figures.peak_bytes
     if seen is not None and (known is None or known < seen):
-        return RunPeak(bytes=seen, limit_bytes=report.figures.limit_bytes)
+        limit = report.figures.limit_bytes or files.device_limit_bytes
+        return RunPeak(bytes=seen, limit_bytes=limit)
     return RunPeak(bytes=known, limit_bytes=files.device_limit_bytes)
 
 

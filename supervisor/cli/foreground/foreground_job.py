@@ -23,6 +23,7 @@ from supervisor.cli.sources.daemon_client import (
     answering,
     asking,
     directory_of,
+    has_daemon,
 )
 from supervisor.cli.sources.ledger_reader import reading
 from supervisor.core.jobs.job_status import JobState
@@ -160,8 +161,8 @@ def foreground_job(state_dir: Path | None, job: str) -> ForegroundJob | None:
 def refuse_if_over(
     state_dir: Path | None, job: str, then: str, *, finished: str | None = None
 ) -> None:
-    """End the command where ``job`` ran in the foreground and runs no more, and there is
-    no daemon that could know another one of that name. ``then``: what can be done;
+    """End the command where ``job`` ran in the foreground and runs no more, or never ran,
+    and there is no daemon that could know another one of that name. ``then``: what can be done;
     ``finished``: where that is something else for one that has come to its end."""
     if answering(state_dir) is not None:
         return
@@ -170,7 +171,10 @@ def refuse_if_over(
         return
     with reading(paths) as ledger:
         row = None if ledger is None else ledger.latest_run(job)
-        if ledger is None or row is None or JobBook(ledger).knows(job):
+        if ledger is None or JobBook(ledger).knows(job):
+            return
+        if row is None:
+            _refuse_unknown(state_dir, job, paths)
             return
         found = stored_status(ledger, row, paths, now=Clock().now())
     if found.state is JobState.FINISHED and finished is not None:
@@ -178,6 +182,16 @@ def refuse_if_over(
     gave_up = found.state is JobState.GAVE_UP
     how = "it gave up" if gave_up else f"it is {found.state}"
     fail(f"{job} does not run, {how}: {then}", exit_code=1)
+
+
+def _refuse_unknown(state_dir: Path | None, job: str, paths: StatePaths) -> None:
+    """End the command, unless a daemon that does not answer now may know the job: by a job
+    file, or in a ledger that is not the caller's to read."""
+    places = [paths.root] if state_dir is not None else [paths.root, BOX_STATE]
+    named = state_dir is None and "TRAINWARDEN_SOCKET" in os.environ
+    if named or any(has_daemon(place) for place in places):
+        return
+    fail(f"there is no job {job!r} in {paths.root}; see `{command_hint('status')}`")
 
 
 def _places(state_dir: Path | None, client: Client | None) -> Iterator[Path]:

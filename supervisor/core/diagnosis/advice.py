@@ -97,6 +97,18 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+NOT_WRITABLE = (
+    "The script could not write that file: its file system is read-only (EROFS), and a "
+    "restart does not change that. Let the script write to a directory that can be "
+    "written to, or have that one mounted read-write; if it was so before, the kernel log "
+    "(dmesg) tells why that ended."
+)
+ASKED_TO_END = (
+    "What was not saved is done again from the newest snapshot. If a training step, or a "
+    "callback, only takes long, a longer `drain.grace` in the spec leaves room for it. If it "
+    "hung, its log says where it was last."
+)
+"""Of an attempt that was asked to end, and ended before its state was saved."""
 WHOLE_BATCH = (
     "A training step needs more memory than the device has left, and here its batch is not "
     "worked through in slices. Take a smaller batch_size: "

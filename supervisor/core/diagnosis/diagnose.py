@@ -21,11 +21,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
+from supervisor.core.diagnosis.advice import (
+    ADVICE,
+    ASKED_TO_END,
+    DEVICE_FULL,
+    NOT_WRITABLE,
+)
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
-from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
+from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
+from supervisor.core.diagnosis.result import ASKED, FIGURES, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
     QUOTED,
@@ -46,12 +52,13 @@ from supervisor.core.diagnosis.signatures.memory_rows import (
     POOL_LIMIT_MIB,
     RESERVATION_FAILED,
 )
+from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
 from supervisor.core.memory.fit_memory import step_bytes
 from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY, room_but_for_others
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import format_duration, format_size
 from supervisor.wire.reasons import KillReason, RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
 
@@ -127,7 +134,8 @@ def _found_no_room(evidence: Evidence) -> Diagnosis | None:
 
 def from_outside(diagnosis: Diagnosis, evidence: Evidence) -> bool:
     """Whether kernel or systemd tell that somebody outside ended it, not its output."""
-    if diagnosis.cause is not Cause.PREEMPTED or evidence.stop_requested:
+    asked = evidence.stop_requested or evidence.grace_seconds is not None
+    if diagnosis.cause is not Cause.PREEMPTED or asked:
         return False
     record, unit = evidence.exit, evidence.unit
     if record is None:
@@ -149,13 +157,27 @@ def _drained(evidence: Evidence) -> Diagnosis | None:
 def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
     if evidence.killed is not None:
         return _killed_by_us(evidence, evidence.killed)
-    asked = evidence.stop_requested and not evidence.finished
-    if not asked or evidence.crash is not None or _ended_otherwise(evidence):
+    grace = evidence.grace_seconds
+    asked = (evidence.stop_requested or grace is not None) and not evidence.finished
+    if not asked or _ended_otherwise(evidence):
         return None
-    return _made(
-        Cause.PREEMPTED,
-        Reason("It was asked to end, and ended before its state was saved.", "stop"),
-        *exit_reasons(evidence),
+    if evidence.crash is not None:
+        return None if grace is None else _crashed_and_hung(evidence)
+    said = Reason("It was asked to end, and ended before its state was saved.", ASKED)
+    if grace is not None and signal_in(evidence) in {SIGKILL, None}:
+        text = (
+            f"It was asked to end; it saved nothing within {format_duration(grace)}, "
+            "so Trainwarden ended it."
+        )
+        said = Reason(text, ASKED, code=KillReason.GRACE_OVER)
+    made = _made(Cause.PREEMPTED, said, *exit_reasons(evidence))
+    return replace(made, advice=ASKED_TO_END)
+
+
+def _crashed_and_hung(evidence: Evidence) -> Diagnosis:
+    """Its own exception ended training; that SIGKILL had to end the process tells nothing."""
+    return diagnose(
+        replace(evidence, exit=None, stop_requested=False, grace_seconds=None)
     )
 
 
@@ -241,6 +263,11 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     reasons = _quotes(best, claims) + exit_reasons(evidence)
     reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
+    if READ_ONLY in {reason.signature for reason in reasons}:
+        return replace(made, advice=NOT_WRITABLE)
+    missing = missing_file(reason.text for reason in reasons)
+    if cause is Cause.DATA_ERROR and missing is not None:
+        return replace(made, advice=missing_advice(missing))
     full = no_room_to_begin(made, evidence)
     return replace(made, advice=DEVICE_FULL) if full else made
 

@@ -88,6 +88,9 @@ class Evidence:
     """Whether the supervisor itself asked for the end."""
     killed: Killed | None = None
     """Why the supervisor killed it, if it did (a stall, say)."""
+    grace_seconds: float | None = None
+    """How long it was given to save its state and end, before the supervisor killed it
+    for not having done so; None: it did not."""
     non_finite: NonFinite | None = None
     """What the watch over the loss saw when it ended the attempt."""
     stacks: str = ""

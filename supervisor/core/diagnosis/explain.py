@@ -7,13 +7,16 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
+from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
+    ASKED,
     FIGURES,
     Diagnosis,
     IncidentKind,
     Reason,
     RemedyKind,
 )
+from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.units import (
     counted,
@@ -22,7 +25,7 @@ from supervisor.core.text.units import (
     local_time,
     shortened,
 )
-from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.reasons import KillReason, RefusalReason
 
 HEADLINES: Mapping[Cause, str] = {
     Cause.NONE: "it ended without a failure",
@@ -80,6 +83,13 @@ REFUSED: Mapping[RefusalReason, str] = {
 """Why training did not start, where the training side itself said so."""
 
 
+ON_REQUEST = "it was asked to end, and ended before its state was saved"
+"""What happened, where the end was one that we had asked for ..."""
+OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it"
+"""... and had to bring about."""
+NOT_WRITTEN = "the script could not write a file: its file system is read-only"
+
+
 AVERTED: Mapping[Cause, str] = {
     Cause.DEVICE_OOM: "device memory would soon have run out",
     Cause.DEVICE_OOM_FRAGMENTATION: (
@@ -98,7 +108,7 @@ def incident_headline(incident: Mapping[str, Any]) -> str:
     refused = _refusal(incident)
     if refused is not None:
         return REFUSED[refused]
-    return UNSAVED.get(happened) or HEADLINES[cause]
+    return UNSAVED.get(happened) or _special(incident) or HEADLINES[cause]
 
 
 def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
@@ -116,6 +126,16 @@ def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
 def _quoted(reason: Reason) -> str:
     text = shortened(reason.text, 300)
     return text if reason.line is None else f"{text} (log line {reason.line})"
+
+
+def _special(incident: Mapping[str, Any]) -> str | None:
+    """What its evidence tells more exactly than its cause; None: nothing."""
+    if READ_ONLY in {e.get("signature") for e in incident["because"]}:
+        return NOT_WRITTEN
+    codes = [e.get("code") for e in incident["because"] if e.get("signature") == ASKED]
+    if not codes:
+        return None
+    return OUT_OF_GRACE if codes[0] == KillReason.GRACE_OVER else ON_REQUEST
 
 
 def _refusal(incident: Mapping[str, Any]) -> RefusalReason | None:
@@ -147,8 +167,12 @@ def _seen(incident: Mapping[str, Any]) -> str:
 
 def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
+    advice = _advice(incident)
+    path = missing_file(str(one["text"]) for one in incident["because"])
+    first = path is not None and advice == missing_advice(path)
     paragraphs = [
         _what(incident, incident_headline(incident)),
+        advice if first else "",
         *_autopsy(incident),
         _evidence(incident["because"]),
         _stacks(incident),
@@ -156,7 +180,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
         _outcome(incident),
         _proof(incident),
         " ".join(f"Note: {text}." for text in incident.get("deviations") or ()),
-        _advice(incident),
+        "" if first else advice,
     ]
     return "\n\n".join(
         "\n".join(_wrap(line) for line in text.splitlines())

@@ -10,6 +10,8 @@ from supervisor.core.text.plain import plain
 
 FIGURES = "memory"
 """Signature of the reason that tells what was asked for and what was there."""
+ASKED = "stop"
+"""Signature of the reason that tells that we had asked for the end."""
 
 
 @dataclass(frozen=True, slots=True)

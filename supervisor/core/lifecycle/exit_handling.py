@@ -18,7 +18,11 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import Exited, RestartDue
 from supervisor.core.lifecycle.memory_incident import planned
-from supervisor.core.lifecycle.progress_handling import judged, without_a_step
+from supervisor.core.lifecycle.progress_handling import (
+    done_again,
+    judged,
+    without_a_step,
+)
 from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.observations import FOR_MEMORY
@@ -26,6 +30,7 @@ from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.policy import Decision
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration, shortened
+from supervisor.wire.reasons import KillReason
 
 EXIT_FINISHED = 0
 EXIT_GAVE_UP = 1
@@ -39,8 +44,9 @@ def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
     closed, lost = without_a_step(known, _idle_since(run.killed, now))
+    again = done_again(closed, event.last_step)
     ended, effects = _exited(closed, event, now)
-    return ended, (*said, *lost, *effects)
+    return ended, (*said, *lost, *again, *effects)
 
 
 def _idle_since(killed: Killed | None, now: float) -> float:
@@ -56,6 +62,7 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
         told,
         killed=run.killed,
         stop_requested=told.stop_requested or (killed and run.stop is not None),
+        grace_seconds=_grace_that_was_over(run),
         fits=run.history.fits,
     )
     if run.killed is not None and evidence.script_exit_code == 0:
@@ -92,6 +99,14 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
     if _as_asked(run, event, diagnosis):
         return end_drained(over, _where_ended(event))
     return _failed(over, evidence, diagnosis, now)
+
+
+def _grace_that_was_over(run: RunState) -> float | None:
+    """How long it had to save its state, where SIGKILL was sent as that was over."""
+    over = {KillReason.GRACE_OVER, KillReason.STILL_THERE}
+    if run.killed is not None or run.killing not in over:
+        return None
+    return run.grace_seconds
 
 
 def _as_asked(run: RunState, event: Exited, diagnosis: Diagnosis) -> bool:
@@ -197,6 +212,7 @@ def _failed(
 
 def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decision:
     """A run that was asked to end does; a GPU that failed is kept out all the same."""
+    last = run.history.last
     decision = run.policy.decide(
         diagnosis,
         evidence,
@@ -207,6 +223,9 @@ def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decisi
     if run.stop is None:
         return decision
     because = "the run was asked to end"
+    saved = None if last is None else last.snapshot_step
+    if saved:
+        because += f"; started again, it resumes at step {saved}"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
     return replace(decision, remedy=remedy, overrides=run.overrides, remedy_step=None)
 

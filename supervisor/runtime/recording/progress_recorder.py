@@ -48,6 +48,14 @@ def _figure(value: float | None) -> float | None:
     return float(f"{value:.6g}")
 
 
+def _limit_in(evidence: Evidence) -> int | None:
+    """What the allocator had to keep to, by what it wrote of its failure: an attempt that
+    came to no step has told it on no page."""
+    figures = (evidence.dump, *(one.figures for one in evidence.log.dumps))
+    known = (one.limit_bytes for one in figures if one is not None)
+    return next((one for one in known if one is not None), None)
+
+
 @dataclass(kw_only=True)
 class ProgressRecorder:
     """The series of one run's attempts, one after the other."""
@@ -55,6 +63,8 @@ class ProgressRecorder:
     run: int
     archive: RunArchive
     clock: Clock
+    cpu_limit_bytes: int | None = None
+    """Of the CPU's allocator, where the spec sets one: known before anybody tells it."""
     _attempt: int | None = None
     _began: float = 0.0
     """Monotonic seconds."""
@@ -96,7 +106,8 @@ class ProgressRecorder:
     def failed(self, evidence: Evidence) -> None:
         """A step failed: what the allocator says of that is on no page."""
         if evidence.dump is not None:
-            self._add(peak_bytes=evidence.dump.peak_bytes)
+            limit = self.cpu_limit_bytes or _limit_in(evidence)
+            self._add(peak_bytes=evidence.dump.peak_bytes, limit_bytes=limit)
 
     def end(self, evidence: Evidence | None = None) -> None:
         """The attempt has ended: what was seen of it is written down."""

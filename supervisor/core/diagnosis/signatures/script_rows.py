@@ -16,6 +16,9 @@ from supervisor.core.diagnosis.signatures.signature import (
     row,
 )
 
+READ_ONLY = "script.read_only"
+"""Row of an exception of a file that could not be written, for its file system is
+read-only: the kernel says so (EROFS) to nobody who reads."""
 _PYTHON = "cpython: Objects/exceptions.c"
 _TF = "tensorflow: python/framework/errors_impl.py"
 
@@ -70,6 +73,14 @@ ROWS = (
         r"|python\S*: No module named|Error: No module named"
         r"|invalid choice: '|error: execve\(\): .*(?:No such file|Permission denied)",
         src="cpython: Modules/main.c, argparse.py; bash; slurm: slurmstepd",
+    ),
+    row(
+        READ_ONLY,
+        Cause.USER_ERROR,
+        CAUSE,
+        rx=r"\w*Error: .*(?:\[Errno 30\]|errno = 30\b|Read-only file system)",
+        src="errno.h EROFS; hdf5: H5FDsec2.c; tensorflow: posix_file_system.cc",
+        where=Where.EXCEPTION,
     ),
     row(
         "script.device",

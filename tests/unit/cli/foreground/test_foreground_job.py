@@ -230,6 +230,18 @@ def test_one_that_is_over(state: Path, verb: str) -> None:
     assert "daemon" not in done.output
 
 
+@pytest.mark.parametrize("verb", ["stop", "drain", "start", "restart"])
+def test_one_that_there_never_was(state: Path, verb: str) -> None:
+    """As every other command says it; a daemon that is down may know it by a job file."""
+    done = invoke(state, verb, "nope")
+    assert done.exit_code == 2
+    assert f"there is no job 'nope' in {state}; see `trainwarden status" in done.output
+    (state / "daemon.lock").touch()
+    done = invoke(state, verb, "nope")
+    assert done.exit_code == 1
+    assert "no daemon answers" in done.output
+
+
 @pytest.mark.parametrize("verb", ["start", "restart"])
 @pytest.mark.parametrize(
     ("how", "then"),

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
+from supervisor.core.diagnosis.advice import NOT_WRITABLE
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log, from_outside
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
+from supervisor.core.diagnosis.explain import verdict_sentence
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.scoring import opening
 from supervisor.core.memory.figures import MemoryFigures
@@ -84,6 +86,23 @@ def test_what_we_ended_ourselves_we_know() -> None:
     assert cause(own) is Cause.USER_ERROR
     left = replace(ours(signal=9), unkillable=(4, 5))
     assert cause(Evidence(exit=left)) is Cause.UNKILLABLE
+
+
+def test_whom_we_killed_out_of_grace_nobody_else_did() -> None:
+    """Not even where the kernel counted no kill for memory; a crash, or an end of its own
+    just before, is told as that."""
+    late = Evidence(exit=ours(signal=9), grace_seconds=120.0, cgroup_oom_kills=0)
+    found = diagnose(late)
+    assert (found.cause, from_outside(found, late)) == (Cause.PREEMPTED, False)
+    assert found.because[0].code == KillReason.GRACE_OVER
+    told = verdict_sentence(found)
+    assert told.startswith("asked to end, it saved nothing in time, and Trainwarden")
+    asked = replace(late, exit=ours(signal=15))
+    assert verdict_sentence(diagnose(asked)).startswith(
+        "it was asked to end, and ended"
+    )
+    own = replace(late, crash=crash("builtins.KeyError"))
+    assert cause(own) is Cause.USER_ERROR
 
 
 def test_sigkill_is_memory_only_where_the_kernel_says_so() -> None:
@@ -261,6 +280,36 @@ def test_an_exception_of_the_script_is_quoted_as_python_names_it() -> None:
     assert (
         diagnose(Evidence(exit=ours(1), crash=bare)).because[0].text == "RuntimeError"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("builtins.OSError", "[Errno 30] Read-only file system: 'model.keras'"),
+        (
+            "builtins.OSError",
+            (
+                "[Errno 30] Unable to synchronously create file (unable to open file: name ="
+                " 'm.h5', errno = 30, error message = 'Read-only file system', flags = 13)"
+            ),
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.FailedPreconditionError",
+            "/ro/logs; Read-only file system",
+        ),
+    ],
+)
+def test_a_read_only_file_system_is_one_that_was_written_to(
+    name: str, message: str
+) -> None:
+    """No input data: nobody who reads is told EROFS."""
+    found = diagnose(Evidence(exit=ours(1), crash=crash(name, message)))
+    assert (found.cause, found.advice) == (Cause.USER_ERROR, NOT_WRITABLE)
+    told = verdict_sentence(found)
+    assert told.startswith(
+        "the script could not write a file: its file system is read-"
+    )
+    assert message[:20] in told
 
 
 def test_a_command_of_the_script_that_failed_is_its_own_error() -> None:

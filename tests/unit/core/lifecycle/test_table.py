@@ -8,6 +8,7 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
+    ASKED_TO_END,
     OUT_OF_REMEDIES,
     advice_at_the_end,
 )
@@ -39,6 +40,7 @@ from supervisor.core.lifecycle.run_state import RunPhase, Transition
 from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.units import format_duration
 from tests.support.lives import (
     drained,
     finished,
@@ -162,6 +164,23 @@ def test_without_a_snapshot_all_steps_are_lost() -> None:
     update = effects[-1]
     assert isinstance(update, UpdateIncident)
     assert (update.restored_step, update.lost_steps) == (0, 10)
+
+
+def test_only_what_was_done_again_counts() -> None:
+    """An attempt that does not come as far as the one before has not done all of its steps
+    again: the one after it does the rest."""
+    again = (DeadlineExpired(), GateClear(), Spawned(8))
+    run, _ = running(killed(last=64, snapshot=0))
+    run, effects = happen(run, *again, ProgressReported(first_step=1), now=101.0)
+    run, ended = happen(run, killed(last=44, snapshot=40), now=109.0)
+    effects += ended
+    back = ProgressReported(restored_step=40)
+    run, more = happen(run, *again, back, ProgressReported(first_step=41), now=120.0)
+    run, ended = happen(run, killed(last=90, snapshot=88), now=130.0)
+    effects += more + ended
+    told = [one for one in effects if isinstance(one, UpdateIncident)]
+    lost = {one.attempt: one.lost_steps for one in told}
+    assert lost == {1: 44, 2: 24}
 
 
 def test_how_much_was_lost_can_stay_unknown() -> None:
@@ -309,6 +328,21 @@ def test_an_end_that_was_asked_for_is_an_incident_where_it_lost_something(
     assert told in {None, run.message}
     recorded = [one for one in effects if isinstance(one, RecordIncident)]
     assert len(recorded) == (told is None)
+
+
+@pytest.mark.parametrize("asked", [DrainRequested("stop"), RestartDue("memory grows")])
+def test_who_is_killed_when_the_grace_is_over_was_killed_by_us(asked: Event) -> None:
+    """Nobody outside did that; who asked for the end is told where it resumes."""
+    run, _ = running(asked, DeadlineExpired())
+    _, effects = happen(run, killed(10, 8))
+    (record,) = [one for one in effects if isinstance(one, RecordIncident)]
+    grace = format_duration(run.grace_seconds)
+    told = f"saved nothing within {grace}, so Trainwarden ended it."
+    assert record.diagnosis.because[0].text.endswith(told)
+    assert record.diagnosis.advice == ASKED_TO_END
+    assert ("resumes at step 8" in record.remedy.because) == (
+        asked == DrainRequested("stop")
+    )
 
 
 def test_what_is_given_up_at_once_may_never_have_been_saved() -> None:

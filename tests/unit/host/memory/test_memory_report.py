@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,8 @@ def test_the_peak_of_the_run_is_that_of_all_attempts(files: AttemptPaths) -> Non
     newer = RunPeak(bytes=5 * MIB, limit_bytes=9 * MIB)
     assert run_peak(of_run(4 * MIB, 8 * MIB), report) == newer
     assert run_peak(of_run(None, None), report) == newer
+    unlimited = replace(report, figures=replace(report.figures, limit_bytes=None))
+    assert run_peak(of_run(4 * MIB, 9 * MIB), unlimited) == newer
     value = report_json("digits", report, earlier)
     assert (value["peak_bytes"], value["run_peak_bytes"]) == (5 * MIB, 7 * MIB)
     assert value["run_peak_limit_bytes"] == 8 * MIB

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_report import LoggedFigures
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import KEPT, RunArchive
@@ -150,6 +152,27 @@ def test_the_peak_is_the_same_for_all_who_tell_it(ledger: Ledger) -> None:
         peaks.append((run.device_peak_bytes, run.device_limit_bytes))
         assert RunArchive(ledger).device_peak(1) == peaks[-1]
     assert peaks == [(700, 1000), (900, 1000), (900, 1000)]
+
+
+def test_the_limit_is_known_of_an_attempt_that_came_to_no_step(ledger: Ledger) -> None:
+    """By the spec, or the allocator's own words in the log: no page has told of it."""
+    found = recorder(ledger, WoundClock())
+    found.begin(1)
+    found.see(Page())
+    logged = LoggedFigures(line=3, figures=MemoryFigures(limit_bytes=1000))
+    found.end(
+        Evidence(
+            exit=None,
+            dump=MemoryFigures(peak_bytes=900),
+            log=LogFindings(dumps=(logged,)),
+        )
+    )
+    assert RunArchive(ledger).device_peak(1) == (900, 1000)
+    found = replace(recorder(ledger, WoundClock()), cpu_limit_bytes=2000)
+    found.begin(2)
+    found.see(Page())
+    found.end(Evidence(exit=None, dump=MemoryFigures(peak_bytes=1900), limited=True))
+    assert RunArchive(ledger).device_peak(1) == (1900, 2000)
 
 
 def test_main_memory_is_what_the_kernel_counted(ledger: Ledger) -> None:
