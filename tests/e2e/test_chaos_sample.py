@@ -38,6 +38,7 @@ def test_the_table_is_whole() -> None:
 def incident(cause: str, remedy: str, text: str = "a line") -> dict[str, Any]:
     """As ``incidents --json`` has it."""
     return {
+        "happened": "ended",
         "cause": cause,
         "remedy": {"kind": remedy},
         "because": [{"text": text, "signature": "x", "line": 1}],
@@ -65,5 +66,10 @@ def test_the_driver_sees_what_is_wrong() -> None:
     assert unexpected((warning, stop), [last]) == []
     assert unexpected((warning, stop), [incident("host_oom", "go_on"), last]) == []
     assert unexpected((warning, stop), [incident("host_oom", "go_on")])
+    went_on = {**last, "happened": "recovered"}
+    in_place = Crash("native_crash", "stop", in_place=True)
+    assert unexpected((in_place,), [went_on]) == []
+    assert unexpected((in_place,), [last])
+    assert unexpected((stop,), [went_on])
     assert unexpected((), []) == []
     assert unexpected((), [last])
