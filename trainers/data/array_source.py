@@ -60,6 +60,11 @@ class ArraySource(DataSource):
         leaves = keras_compat.tree.flatten(self._inputs)
         return sum(int(getattr(leaf, "nbytes", 0)) for leaf in leaves)
 
+    @property
+    @override
+    def in_memory(self) -> bool:
+        return all(map(_in_memory, keras_compat.tree.flatten(self._inputs)))
+
     @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Shapes, dtypes and some of the rows."""
@@ -161,6 +166,17 @@ def _in_order_of(order: Any, whole: Any, *, samples: int, batch: int) -> Any:
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     return batches.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+
+def _in_memory(leaf: Any) -> bool:
+    """A mapped file is read, by whichever array shows it."""
+    while isinstance(leaf, np.ndarray):
+        if isinstance(leaf, np.memmap):
+            return False
+        if leaf.base is None:
+            return True
+        leaf = leaf.base
+    return bool(tf.is_tensor(leaf))
 
 
 def _gather(inputs: Any, indices: Any) -> Any:

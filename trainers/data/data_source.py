@@ -57,6 +57,12 @@ class DataSource:
         return 0
 
     @property
+    def in_memory(self) -> bool:
+        """Whether its batches are cut from arrays in main memory, and nothing reads or
+        prepares them."""
+        return False
+
+    @property
     def stated_batch(self) -> int | None:
         """Samples a step, as the data say themselves; None where they do not."""
         if self._stated is not None and self.samples:

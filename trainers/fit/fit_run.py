@@ -406,7 +406,10 @@ class FitRun:
             self.model, sliced=self._slices.prepared, known=self._hidden.variables()
         )
         self._evidence.look_into(
-            self.model, self.source.element_spec, batch=self.source.batch
+            self.model,
+            self.source.element_spec,
+            batch=self.source.batch,
+            in_memory=self.source.in_memory,
         )
 
     @property

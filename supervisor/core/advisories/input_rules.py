@@ -36,6 +36,8 @@ def input_bound(evidence: RunEvidence) -> Advisory | None:
     steps = evidence.steps
     if steps is None or steps.data_steps < WAITED_STEPS or steps.data_seconds <= 0.0:
         return None
+    if steps.on_cpu and steps.in_memory:
+        return None  # nothing to read ahead: what is waited for is the processor
     part = steps.wait_seconds / steps.data_seconds
     if not steps.on_cpu:  # the GPU may be at work on the step before meanwhile
         busy = evidence.gpus.busy

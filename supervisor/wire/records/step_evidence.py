@@ -29,6 +29,8 @@ class StepEvidence(JsonRecord):
     on_cpu: bool = True
     """Whether steps are computed by the processor, that is while nobody waits for data.
     A GPU may still be at work on the step before."""
+    in_memory: bool = False
+    """Whether the data are arrays of the script's, which nothing reads or prepares."""
     traced_steps: int | None = None
     """Of them those in which a function was traced."""
     trace_seconds: float = 0.0

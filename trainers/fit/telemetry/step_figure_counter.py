@@ -52,8 +52,12 @@ class StepFigureCounter:
         self._looks_before = 0
         self._found_before: Counter[str] = Counter()
 
-    def look_into(self, model: Any, element_spec: Any, *, batch: int | None) -> None:
-        """The first step is made, and its functions are traced."""
+    def look_into(
+        self, model: Any, element_spec: Any, *, batch: int | None, in_memory: bool
+    ) -> None:
+        """The first step is made, and its functions are traced. ``in_memory``: the data
+        are arrays."""
+        self._of_model["in_memory"] = in_memory
         found = backend.evidence.float64_products(model)
         if found is not None:
             self._of_model |= dict(

@@ -60,6 +60,11 @@ THRESHOLDS = [
         {"wait_seconds": 50.0, "data_steps": 32},
         {"wait_seconds": 50.0, "data_steps": 31},
     ),
+    (
+        "input_bound",
+        {"wait_seconds": 50.0},
+        {"wait_seconds": 50.0, "in_memory": True},
+    ),
     ("retracing", {"traced_steps": 500}, {"traced_steps": 499}),
     (
         "retracing",
