@@ -18,11 +18,7 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import Exited, RestartDue
 from supervisor.core.lifecycle.memory_incident import planned
-from supervisor.core.lifecycle.progress_handling import (
-    done_again,
-    judged,
-    without_a_step,
-)
+from supervisor.core.lifecycle.progress_handling import judged, without_a_step
 from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.observations import FOR_MEMORY
@@ -44,9 +40,8 @@ def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
     closed, lost = without_a_step(known, _idle_since(run.killed, now))
-    again = done_again(closed, event.last_step)
     ended, effects = _exited(closed, event, now)
-    return ended, (*said, *lost, *again, *effects)
+    return ended, (*said, *lost, *effects)
 
 
 def _idle_since(killed: Killed | None, now: float) -> float:

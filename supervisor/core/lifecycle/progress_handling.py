@@ -124,8 +124,7 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         return run, ()
     lost = None
     if incident.failed_step is not None and last.restored_step is not None:
-        reached = max(incident.failed_step, _reached_before(run))
-        lost = max(reached - last.restored_step, 0)
+        lost = max(incident.failed_step - last.restored_step, 0)
     update = UpdateIncident(
         attempt=incident.attempt,
         recovery=incident.recovery,
@@ -135,31 +134,6 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         deviations=event.deviations,
     )
     return replace(run, open_incident=None if done else incident), (update,)
-
-
-def _reached_before(run: RunState) -> int:
-    """How many steps of the run had been done before the newest attempt, or before it went
-    on in its process: an attempt that went far may be followed by one that did not."""
-    return max((one.last_step or 0 for one in run.history.ends[:-1]), default=0)
-
-
-def done_again(run: RunState, last_step: int | None) -> tuple[Effect, ...]:
-    """What the newest attempt, which ends at ``last_step``, did again, where it did not
-    come as far as one before it: the incident that it follows was told of all of that."""
-    last, before = (
-        run.history.last,
-        [one for one in run.history.ends[:-1] if one.started],
-    )
-    if last is None or last.restored_step is None or last_step is None or not before:
-        return ()
-    if last_step >= _reached_before(run):
-        return ()
-    update = UpdateIncident(
-        attempt=before[-1].number,
-        recovery=before[-1].recovery,
-        lost_steps=max(last_step - last.restored_step, 0),
-    )
-    return (update,)
 
 
 def _seconds_down(event: ProgressReported, now: float, *, since: float) -> float:

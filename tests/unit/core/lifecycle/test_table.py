@@ -166,23 +166,6 @@ def test_without_a_snapshot_all_steps_are_lost() -> None:
     assert (update.restored_step, update.lost_steps) == (0, 10)
 
 
-def test_only_what_was_done_again_counts() -> None:
-    """An attempt that does not come as far as the one before has not done all of its steps
-    again: the one after it does the rest."""
-    again = (DeadlineExpired(), GateClear(), Spawned(8))
-    run, _ = running(killed(last=64, snapshot=0))
-    run, effects = happen(run, *again, ProgressReported(first_step=1), now=101.0)
-    run, ended = happen(run, killed(last=44, snapshot=40), now=109.0)
-    effects += ended
-    back = ProgressReported(restored_step=40)
-    run, more = happen(run, *again, back, ProgressReported(first_step=41), now=120.0)
-    run, ended = happen(run, killed(last=90, snapshot=88), now=130.0)
-    effects += more + ended
-    told = [one for one in effects if isinstance(one, UpdateIncident)]
-    lost = {one.attempt: one.lost_steps for one in told}
-    assert lost == {1: 44, 2: 24}
-
-
 def test_how_much_was_lost_can_stay_unknown() -> None:
     """Without a page nobody knows where the attempt was; no number is made up."""
     run, _ = running(killed(last=None))
