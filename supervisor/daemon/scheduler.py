@@ -44,7 +44,7 @@ from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import LedgerError, RunRow
 from supervisor.runtime.alerts.disk_notifications import TroubleAt
 from supervisor.runtime.remote_resume import RemoteUnreachableError
-from supervisor.runtime.status_builder import stored_status
+from supervisor.runtime.stored_status import stored_status
 from supervisor.runtime.supervisor import Supervisor
 
 SOON_SECONDS = 0.5

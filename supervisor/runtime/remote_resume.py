@@ -142,9 +142,8 @@ class _TierContents:
         latest = self.latest
         same = None if latest is None or latest.run_id != record.run_id else latest
         if same is None and self.ledger.knows_run(record.run_id):
-            return (
-                self._arrival()
-            )  # given up here, or forgotten: it is not gone on with
+            # Given up here, or forgotten: it is not gone on with.
+            return self._arrival()
         if record.state == JobState.FINISHED:
             return self._finished(record, same)
         if (

@@ -3,7 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,9 +26,7 @@ from supervisor.core.jobs.job_status import (
     SnapshotStatus,
     TierStatus,
 )
-from supervisor.core.jobs.managed.job_phase import never_begun, queued
-from supervisor.core.jobs.unit_names import attempt_unit
-from supervisor.core.liveness.hang_detection import Deadlines, Liveness
+from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
@@ -36,34 +34,17 @@ from supervisor.core.remediation.proofs import RESULTS
 from supervisor.host.launch.launcher import (
     has_other_clock,
     has_our_clock,
-    read_shimmed,
-    same_process,
 )
-from supervisor.host.launch.systemctl import booted, is_active
-from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
-from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.ledger.ledger import LedgerError, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
-from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
 from supervisor.wire.page import PHASE_NAMES, MemorySource, Page, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
-GONE = "its supervisor is gone; run the same command again to resume"
-ALONE = "its supervisor is gone, and training goes on; run the same command again once it has ended"
-DAEMON_GONE = (
-    "its daemon does not run: start it (`trainwarden daemon`, or systemctl start"
-    " trainwarden), which takes it up again"
-)
-UNWATCHED = (
-    "training goes on in {}, but its daemon does not run: nobody answers a crash or saves"
-    " its state on a stop; start the daemon (`trainwarden daemon`, or systemctl start"
-    " trainwarden), which takes it over"
-)
 NO_STEP = "no step was done, so there is nothing to resume"
-NO_DAEMON = "waits for its daemon, which does not run"
 BEFORE_STEPS = {Phase.STARTING, Phase.RESTORING, Phase.COMPILING}
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 Number = TypeVar("Number", int, float)
@@ -330,104 +311,6 @@ def _snapshot(page: Page, now: float) -> SnapshotStatus | None:
     return SnapshotStatus(step=page.snapshot_step, age_seconds=age)
 
 
-def stored_statuses(
-    ledger: Ledger, paths: StatePaths, *, now: float
-) -> list[JobStatus]:
-    """The status of every job as the files tell it: of those that ran, by name, then of
-    those that wait for a daemon to begin them, in turn."""
-    jobs = {row.name: row for row in JobBook(ledger).jobs()}
-    found: list[JobStatus] = []
-    for run in ledger.latest_runs():
-        job = jobs.get(run.job)
-        waits = job is not None and run.state.ended and (job.again or job.fresh)
-        if not waits:
-            found.append(stored_status(ledger, run, paths, now=now))
-            jobs.pop(run.job, None)
-    return found + [_not_begun(row) for row in jobs.values()]
-
-
-def _not_begun(row: JobRow) -> JobStatus:
-    if row.wanted is WantedState.RUN:
-        return queued(row.name, NO_DAEMON)
-    return never_begun(row.name)
-
-
-def stored_status(
-    ledger: Ledger, run: RunRow, paths: StatePaths, *, now: float, keep: bool = False
-) -> JobStatus:
-    """The status of ``run`` as its files tell it, whoever supervises it. ``keep``: of
-    ``SnapshotTotals``."""
-    attempts = ledger.attempts(run.id)
-    number = attempts[-1].number if attempts else 0
-    run_paths = paths_of(run, paths)
-    files = run_paths.attempt(number)
-    totals = SnapshotTotals(RunArchive(ledger), run.id, keep=keep)
-    supervised = is_locked(paths.lock(run.job))
-    state, message = run.state, run.message
-    gone = not state.ended and not supervised
-    shimmed = read_shimmed(files) if not state.ended else None
-    alive = shimmed is not None and same_process(shimmed)
-    if gone:
-        pid = shimmed.pid if alive and shimmed is not None else None
-        state = JobState.INTERRUPTED
-        message = _unsupervised(JobBook(ledger).job(run.job), number, pid)
-    telemetry = Telemetry(files)
-    telemetry.poll()
-    page, view = telemetry.page(), telemetry.view
-    if not alive:
-        page, tiers = _in_this_boot(files, page, totals.of(number, files))
-        view = replace(view, tiers=tiers)
-    history = History(attempts=attempts)
-    facts = RunFacts(
-        job=run.job,
-        state=state,
-        attempt=number,
-        message=message,
-        incidents=ledger.counts(run.job),
-        overrides=run.overrides or NOTHING,
-        history=history,
-        view=view,
-        behind=alive and telemetry.behind,
-        remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
-        standby=standby_sentence(run_paths) if supervised else None,
-        liveness=_limits(run, history) if supervised and alive else None,
-    )
-    earlier = ended_attempts(run_paths, number, totals)
-    pid = shimmed.pid if alive and shimmed is not None else None
-    status = job_status(facts, page, pid=pid, now=now, earlier=earlier)
-    kept = run.between_attempts
-    between: Mapping[str, float] = {} if kept is None else kept.seconds
-    return replace(status, phase_seconds={**status.phase_seconds, **between})
-
-
-def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:
-    """What is to be said of a run that nobody looks after. ``job``: what a daemon knows of
-    it; None: it was in the foreground. ``pid``: its training; None: not to be seen, which
-    it may be all the same: systemd knows of an attempt whose files are another user's."""
-    if job is None:
-        return GONE if pid is None else ALONE
-    unit = attempt_unit(job.owner, job.name, attempt)
-    if booted() and is_active(unit):
-        return UNWATCHED.format(f"its unit {unit}")
-    return DAEMON_GONE if pid is None else UNWATCHED.format(f"process {pid}")
-
-
-def _limits(run: RunRow, history: History) -> Liveness | None:
-    """What the supervisor of ``run`` judges a hang by, what it has learned of the newest
-    attempt left out: its limits are never shorter."""
-    told: dict[str, Any] | None = run.spec.get("liveness")
-    if told is None:
-        return None
-    known = {one.name: told[one.name] for one in fields(Deadlines) if one.name in told}
-    return Liveness(deadlines=Deadlines(**known), learned=history.intervals)
-
-
-def _is_sent(run: RunRow) -> bool:
-    """Whether its snapshots go to a remote tier."""
-    snapshots: dict[str, Any] = run.spec.get("snapshots") or {}
-    return snapshots.get("remote") is not None
-
-
 def remote_status(paths: RunPaths, *, now: float) -> RemoteStatus | None:
     """How far uploads have come; None: nothing is told. ``now``: monotonic seconds."""
     value = read_json(paths.remote_progress)
@@ -469,7 +352,7 @@ def ended_attempts(
     for one in range(1, number):
         files = paths.attempt(one)
         page = Telemetry(files).page()
-        found = found.and_then(*_in_this_boot(files, page, totals.of(one, files)))
+        found = found.and_then(*in_this_boot(files, page, totals.of(one, files)))
     return found
 
 
@@ -509,7 +392,7 @@ def keep_totals(
         archive.put_snapshots(run, attempt, tiers)
 
 
-def _in_this_boot(
+def in_this_boot(
     files: AttemptPaths, page: Page | None, tiers: SnapshotStats
 ) -> tuple[Page | None, SnapshotStats]:
     """What an attempt tells, without the times of another boot of the machine."""

@@ -12,11 +12,10 @@ from supervisor.web.allocator_drawing import blocks_figure, map_figure
 from supervisor.web.attempt_evidence import AttemptEvidence
 from supervisor.web.line_chart import Bound, Line
 from supervisor.web.markup import Element, Node, tag
+from supervisor.web.run_charts import column_points, memory_chart
 from supervisor.web.run_view import (
     RunDossier,
     attempts_part,
-    column_points,
-    memory_chart,
     outcome_text,
     tiles,
 )

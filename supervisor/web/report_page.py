@@ -15,11 +15,11 @@ from supervisor.web.incident_view import (
     verdict_part,
 )
 from supervisor.web.markup import Redaction, as_it_is, tag
+from supervisor.web.run_charts import curves_part
 from supervisor.web.run_view import (
     RunDossier,
     advice_part,
     attempts_part,
-    curves_part,
     incidents_part,
     state_text,
     summary_part,

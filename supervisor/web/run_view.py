@@ -1,6 +1,6 @@
-"""A run to look at: figures, where its time went, attempts, curves, incidents."""
+"""A run to look at: figures, where its time went, attempts, incidents."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,22 +17,14 @@ from supervisor.core.text.units import (
 )
 from supervisor.web.attempt_evidence import EpochLogs
 from supervisor.web.line_chart import (
-    Axis,
-    Bound,
-    Chart,
-    Line,
-    Mark,
-    Segments,
     scrolling,
 )
 from supervisor.web.markup import Element, Node, tag
 from supervisor.web.phase_bar import TimeSpent, phase_figure
-from supervisor.web.scales import byte_unit, figure, seconds_text, time_unit
+from supervisor.web.scales import figure, seconds_text
 
 LISTED = 50
 """Attempts and incidents that are listed, the newest."""
-CURVES = 6
-"""Metrics that are drawn, beside the loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,182 +286,6 @@ def _attempt_row(
         tag("td", how.replace("_", " ")),
         tag("td", (one["remedy"] or "").replace("_", " ")),
     )
-
-
-def curves_part(dossier: RunDossier) -> list[Element]:
-    """Loss, metrics, step time and memory."""
-    charts = [
-        *progress_charts(dossier),
-        *metric_charts(dossier),
-        *memory_charts(dossier),
-    ]
-    return [chart.draw() for chart in charts if chart.drawn]
-
-
-STEPS = Axis(name="step", form=lambda v: f"{v:,.0f}")
-
-
-def progress_charts(dossier: RunDossier) -> list[Chart]:
-    """By step: they lie above each other where steps were done again."""
-    loss = _lines(dossier, "step", {"loss": "loss"})
-    by_step = [Mark(x=float(i["failed_step"]), label=f"#{i['id']}", about=_about(i))
-               for i in dossier.incidents if i["failed_step"] is not None]  # fmt: skip
-    seconds = _lines(dossier, "step", {"step_seconds": "seconds a step"})
-    times = [y for line in seconds for _, y in line.points]
-    milli = bool(times) and max(times) < 1
-    return [
-        Chart(
-            id="loss",
-            title="Loss",
-            lines=loss,
-            x=STEPS,
-            y=Axis(name="loss"),
-            marks=tuple(by_step),
-        ),
-        Chart(
-            id="step-time",
-            title="Step time (smoothed)",
-            lines=seconds,
-            x=STEPS,
-            y=Axis(
-                name="step time",
-                form=seconds_text,
-                factor=0.001 if milli else 1.0,
-                suffix=" ms" if milli else " s",
-                from_zero=True,
-            ),
-            marks=tuple(by_step),
-        ),
-    ]
-
-
-def _about(incident: Mapping[str, Any]) -> str:
-    return f"Incident {incident['id']}: {incident_headline(incident)}"
-
-
-def metric_charts(dossier: RunDossier) -> list[Chart]:
-    """What Keras told at the ends of epochs, a metric beside its value in validation."""
-    rows = [row for number in sorted(dossier.epochs) for row in dossier.epochs[number]]
-    names = dict.fromkeys(n.removeprefix("val_") for row in rows for n in row.logs)
-    drawn = enumerate(list(names)[:CURVES], 1)
-    return [_metric_chart(name, rows, number=number) for number, name in drawn]
-
-
-def _metric_chart(name: str, rows: Sequence[EpochLogs], *, number: int) -> Chart:
-    lines = [
-        Line(label=label, tone=tone, segments=(points,))
-        for label, tone in ((name, 1), (f"val_{name}", 2))
-        if (points := _by_epoch(label, rows))
-    ]
-    return Chart(
-        id=f"metric-{number}",
-        title=f"{name}, by epoch",
-        lines=tuple(lines),
-        x=Axis(name="epoch", form=lambda v: f"{v:.0f}"),
-        y=Axis(name=name),
-    )
-
-
-def _by_epoch(name: str, rows: Iterable[EpochLogs]) -> tuple[tuple[float, float], ...]:
-    """The newest of each epoch: one that was begun again is told twice."""
-    known = {row.epoch + 1.0: row.logs[name] for row in rows if name in row.logs}
-    return tuple(sorted(known.items()))
-
-
-def memory_charts(dossier: RunDossier) -> list[Chart]:
-    """By time, with the limit and the incidents."""
-    device = _lines(dossier, "time", {"device_bytes": "in use", "pool_bytes": "pool",
-                                      "largest_free_bytes": "largest free block"})  # fmt: skip
-    host = _lines(dossier, "time", {"host_bytes": "training process"})
-    limit = dossier.status.get("memory_limit_bytes")
-    bounds = (
-        ()
-        if limit is None
-        else (Bound(y=float(limit), label=f"limit {format_size(limit)}"),)
-    )
-    first = dossier.attempts[0]["began_at"] if dossier.attempts else None
-    marks = tuple(
-        Mark(x=seconds_between(first, i["at"]), label=f"#{i['id']}", about=_about(i))
-        for i in dossier.incidents
-        if first is not None
-    )
-    longest = max((x for line in (*device, *host) for x, _ in line.points), default=0.0)
-    return [
-        memory_chart(
-            "device",
-            "Device memory (allocator)",
-            lines=device,
-            longest=longest,
-            marks=marks,
-            bounds=bounds,
-        ),
-        memory_chart("host", "Main memory", lines=host, longest=longest, marks=marks),
-    ]
-
-
-def memory_chart(
-    name: str,
-    title: str,
-    *,
-    lines: tuple[Line, ...],
-    longest: float,
-    marks: tuple[Mark, ...] = (),
-    bounds: tuple[Bound, ...] = (),
-) -> Chart:
-    """Sizes by the time since the beginning."""
-    sizes = [y for line in lines for _, y in line.points] + [b.y for b in bounds]
-    per_unit, unit = byte_unit(max(sizes, default=0.0))
-    per_time, short = time_unit(longest)
-    return Chart(
-        id=f"memory-{name}",
-        title=title,
-        lines=lines,
-        x=Axis(name=f"time ({short})", form=format_duration, factor=per_time),
-        y=Axis(
-            name="memory",
-            form=format_size,
-            factor=per_unit,
-            suffix=f" {unit}",
-            from_zero=True,
-        ),
-        marks=marks,
-        bounds=bounds,
-        x_span=(0.0, longest),
-    )
-
-
-def _lines(
-    dossier: RunDossier, by: str, columns: Mapping[str, str]
-) -> tuple[Line, ...]:
-    """A curve for each column; a segment for each attempt."""
-    return tuple(
-        Line(label=label, tone=tone, segments=_segments(dossier, by, column))
-        for tone, (column, label) in enumerate(columns.items(), 1)
-    )
-
-
-def _segments(dossier: RunDossier, by: str, column: str) -> Segments:
-    began = dossier.attempts[0]["began_at"] if dossier.attempts else ""
-    return tuple(
-        column_points(
-            one["series"], by, column, shift=seconds_between(began, one["began_at"])
-        )
-        for one in dossier.attempts
-    )
-
-
-def column_points(
-    series: Mapping[str, Any], by: str, column: str, *, shift: float = 0.0
-) -> tuple[tuple[float, float], ...]:
-    """A column of a series over its steps (``step``) or its time."""
-    values: list[float | None] = series.get(column) or []
-    named = "step" if by == "step" else "seconds"
-    places: list[float | None] = series.get(named) or []
-    found: dict[float, float] = {}
-    for place, value in zip(places, values, strict=False):
-        if place is not None and value is not None:
-            found[float(place) + (0.0 if by == "step" else shift)] = float(value)
-    return tuple(found.items())
 
 
 def incidents_part(

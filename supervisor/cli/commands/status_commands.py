@@ -35,7 +35,7 @@ from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.user_name import user_name
-from supervisor.runtime.status_builder import stored_statuses
+from supervisor.runtime.stored_status import stored_statuses
 from supervisor.wire.paths import StatePaths
 
 

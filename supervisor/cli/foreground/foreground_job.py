@@ -36,7 +36,7 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import holder, holds, is_locked
 from supervisor.host.service.termination_mask import heeds_termination
 from supervisor.host.service.user_name import user_name
-from supervisor.runtime.status_builder import stored_status
+from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.paths import StatePaths
 
 STATE_DIRECTORIES = 3

@@ -22,7 +22,7 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.log_parts import read_part
 from supervisor.runtime.recording.job_locator import JobFiles, job_files
 from supervisor.runtime.recording.run_history import by_lock, record_of, summaries
-from supervisor.runtime.status_builder import stored_statuses
+from supervisor.runtime.stored_status import stored_statuses
 from supervisor.web.attempt_evidence import AttemptEvidence, read_epochs, read_evidence
 from supervisor.web.incident_view import IncidentDossier
 from supervisor.web.run_view import RunDossier

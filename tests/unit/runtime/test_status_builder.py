@@ -20,8 +20,8 @@ from supervisor.runtime.status_builder import (
     SnapshotTotals,
     ended_attempts,
     remote_status,
-    stored_status,
 )
+from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
 from supervisor.wire.page import PageWriter, Phase

@@ -14,7 +14,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.process.proc_files import stat
-from supervisor.runtime.status_builder import stored_statuses
+from supervisor.runtime.stored_status import stored_statuses
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import StatePaths
 
