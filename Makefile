@@ -134,7 +134,6 @@ slurm: $(VENV)/.installed ## a real Slurm requeues, preempts, cancels, loses its
 # Azure's interface, from npm: what is without it is skipped.
 $(VENV)/azurite: $(VENV)/.made
 	-npm install --silent --no-audit --no-fund --omit=dev --ignore-scripts --prefix $@ azurite@3.37.0
-	@mkdir -p $@
 
 remote: $(VENV)/.installed $(VENV)/azurite ## snapshots beyond the machine: lost, killed, measured (needs root)
 	$(BIN)/python -m tests.remote.remote_trial $(ONLY)

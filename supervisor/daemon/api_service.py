@@ -38,7 +38,6 @@ from supervisor.host.ledger.ledger import (
     LedgerError,
     QuarantineRow,
 )
-from supervisor.host.remote.remote_store import missing_package
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.recording.job_locator import JobFiles, job_files
 from supervisor.runtime.recording.run_history import RunRecord, record_of, summaries
@@ -137,7 +136,7 @@ class ApiService:
     def _accommodate(self, owner: str, spec: Spec) -> None:
         """Raises SchedulerError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
         launcher = self.scheduler.starter.launcher_factory.runtime_of(owner).launcher
-        objection = launcher.objection(spec) or missing_package(spec.snapshots.remote)
+        objection = launcher.objection(spec)
         if objection is not None:
             raise SchedulerError(objection)
 

@@ -20,7 +20,6 @@ from supervisor.daemon.launcher_factory import (
     MultiUserFactory,
     launcher_factory_of,
 )
-from supervisor.daemon.remote_transfers import RemoteTransfers
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import ControlServer, Mailbox
@@ -103,8 +102,6 @@ def composed(
             )
         )
         senders = NotificationSenders(spec=config.notify, directory=paths.root)
-        remote = RemoteTransfers(paths=paths, clock=clock, say=journal.say_of)
-        held.callback(remote.close)
         starter = RunStarter(
             paths=paths,
             ledger=ledger,
@@ -115,7 +112,6 @@ def composed(
             senders=senders,
             place=place,
             disks=DiskNotifications(senders=senders, clock=clock, say=journal.say),
-            remote=remote,
         )
         _check_notifications(config.notify, journal)
         scheduler = _scheduler_of(config, starter, journal)

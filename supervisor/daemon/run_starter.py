@@ -14,7 +14,6 @@ from supervisor.core.text.log_level import JobNotifier
 from supervisor.core.text.placed_hints import with_place
 from supervisor.daemon.launcher_factory import LauncherFactory
 from supervisor.daemon.managed_job import ManagedJob
-from supervisor.daemon.remote_transfers import RemoteTransfers
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
@@ -58,8 +57,6 @@ class RunStarter:
     """Who tells people of every run."""
     disks: DiskNotifications
     """... and of disks that cannot be written."""
-    remote: RemoteTransfers
-    """What goes to remote tiers, and comes from there."""
     place: str = ""
     """The option by which commands find this daemon."""
 
@@ -68,9 +65,7 @@ class RunStarter:
 
         Raises:
             SchedulerError, StartRefusedError, LedgerError, OSError: it cannot be.
-            RemoteUnreachableError: its remote tier cannot be asked now.
         """
-        arrived = self.remote.may_begin(entry.name, entry.spec)
         runtime_of = self.launcher_factory.runtime_of(entry.row.owner)
         job = job_of(entry.name, with_gpus(entry.spec, gpus))
         row = entry.row
@@ -79,7 +74,6 @@ class RunStarter:
             job, self.paths, self.ledger, self.clock, choice, place=runtime_of.place
         )
         self.say(entry.name, begun.greeting)
-        self.remote.begin(begun, arrived)
         supervisor = self._supervisor(entry, begun, accept_changes=row.accept_changes)
         self._take_up(supervisor, begun)
         supervisor.begin()
@@ -110,7 +104,6 @@ class RunStarter:
             clock=self.clock,
             greeting="",
         )
-        self.remote.go_on(begun)
         supervisor = self._supervisor(entry, begun, accept_changes=False)
         asked = entry.life.phase is not JobPhase.ORPHANED
         if run.state is JobState.DRAINING and not asked:

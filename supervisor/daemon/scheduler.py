@@ -43,7 +43,6 @@ from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import LedgerError, RunRow
 from supervisor.runtime.alerts.disk_notifications import TroubleAt
-from supervisor.runtime.remote_resume import RemoteUnreachableError
 from supervisor.runtime.stored_status import stored_status
 from supervisor.runtime.supervisor import Supervisor
 
@@ -175,7 +174,6 @@ class Scheduler:
                 ended_at=self._ended_at(run),
             )
             entry.recall(life)
-            self.starter.remote.recall(run)
             return
         left = orphaned(row.name, wanted=wanted, again=row.again, gpus=held)
         entry.recall(left, orphan=run)
@@ -231,12 +229,10 @@ class Scheduler:
             if entry.supervisor is not None:
                 if ready is None or _has_to_do(entry.supervisor, ready):
                     self._attempted(entry, entry.supervisor.advance)
-                    self.starter.remote.see(entry.name, entry.supervisor)
                     advanced = True
                 if _is_over(entry.supervisor):
                     self._end(entry, entry.supervisor)
         self._start_some()
-        self.starter.remote.turn()
         self._write_late()
         self._keep_room()
         return advanced
@@ -364,7 +360,6 @@ class Scheduler:
 
     def _end(self, entry: ManagedJob, supervisor: Supervisor) -> None:
         supervisor.finish()
-        self.starter.remote.ended(entry.name, supervisor)
         run, last = supervisor.run, supervisor.run.history.last
         moves = self._moves(entry, entry.life.gpus, run.state, last)
         with contextlib.suppress(LedgerError):  # then in the next turn
@@ -372,7 +367,6 @@ class Scheduler:
 
     def _start_some(self) -> None:
         """Look at the queue again if what decides about it has changed."""
-        self.starter.remote.keep_looks(one.name for one in self.entries.queued)
         if not self.entries.queued:
             return
         readings = self.starter.observer.readings()
@@ -442,13 +436,6 @@ class Scheduler:
     def _start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> None:
         """Nothing is launched before it is written down that the job has begun: the next
         daemon would begin it anew."""
-        awaited = self.starter.remote.awaited(
-            entry.name, entry.spec, fresh=entry.row.fresh
-        )
-        if awaited is not None:
-            self._wait({entry.name: awaited})
-            self.looked = None, 0.0  # looked at again in the next turn
-            return
         self._attend(entry, lambda: (self.starter.start(entry, gpus), RunStarted(gpus)))
 
     def _note_started(self, entry: ManagedJob) -> None:
@@ -473,7 +460,7 @@ class Scheduler:
                 self.happen(entry, StartPostponed("another process supervises it"))
         except (SchedulerError, StartRefusedError) as error:
             self.happen(entry, StartDenied(str(error)))
-        except (LedgerError, RemoteUnreachableError) as error:
+        except LedgerError as error:
             self.happen(entry, StartPostponed(str(error)))
         except OSError as error:
             self.happen(entry, StartPostponed(f"{error.strerror}: {error.filename}"))

@@ -359,32 +359,9 @@ def upload_request(begun: Begun, arrival: RemoteArrival) -> UploadRequest:
         RemoteUnreachableError: the store does not answer any more.
         OSError: the claim cannot be kept.
     """
-    claim = arrival.claim
-    if claim is None:
-        claim = _claimed(arrival, _record_of(begun), begun.clock)
-    return request_of(begun, arrival.address, claim)
-
-
-def request_of(begun: Begun, address: str, claim: Claim) -> UploadRequest:
-    """What the uploader of this run is to do with ``claim``, which is kept as ours. Raises
-    OSError: it cannot be."""
-    spec = begun.job.spec.snapshots
-    keep_claim(begun.paths, claim, address)
-    return UploadRequest(
-        address=address,
-        claim=claim.name,
-        run=str(begun.paths.root),
-        record=_record_of(begun).to_json(),
-        keep=spec.remote_keep,
-        bytes_per_second=spec.remote_bandwidth,
-        boot_id=boot_id(),
-    )
-
-
-def _record_of(begun: Begun) -> ClaimRecord:
-    """Of the run as it begins."""
-    row, now = begun.row, begun.clock.wall()
-    return ClaimRecord(
+    row, spec = begun.row, begun.job.spec.snapshots
+    now = begun.clock.wall()
+    record = ClaimRecord(
         format=FORMAT,
         job=begun.job.name,
         run_id=row.run_id,
@@ -396,6 +373,19 @@ def _record_of(begun: Begun) -> ClaimRecord:
         claimed_at=now,
         told_at=now,
         overrides=None if row.overrides is None else told_overrides(row.overrides),
+    )
+    claim = arrival.claim
+    if claim is None:
+        claim = _claimed(arrival, record, begun.clock)
+    keep_claim(begun.paths, claim, arrival.address)
+    return UploadRequest(
+        address=arrival.address,
+        claim=claim.name,
+        run=str(begun.paths.root),
+        record=record.to_json(),
+        keep=spec.remote_keep,
+        bytes_per_second=spec.remote_bandwidth,
+        boot_id=boot_id(),
     )
 
 

@@ -385,6 +385,9 @@ def build_spec(tables: dict[str, Any]) -> Spec:
 
 def check_for_daemon(spec: Spec) -> None:
     """Raises SpecError: it asks for what only ``run`` does."""
+    if spec.snapshots.remote is not None:
+        expected = "only `run` sends snapshots elsewhere, no daemon does yet"
+        raise SpecError((Problem("snapshots.remote", expected),))
     if spec.notify.wanted:
         expected = (
             "only `run` notifies by a spec; a daemon does by the [notify] of"

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from supervisor.core.jobs.spec import (
     MetricsSpec,
     NotifySpec,
+    SnapshotsSpec,
     Spec,
     Table,
 )
@@ -22,6 +23,12 @@ def _digits(value: object) -> object:
     """Numbers in a query are text."""
     plain = isinstance(value, str) and value.isascii() and value.isdigit()
     return int(str(value)) if plain and len(str(value)) < 20 else value
+
+
+class LocalSnapshotsSpec(SnapshotsSpec):
+    """Snapshots that stay on the machine: a daemon sends none elsewhere."""
+
+    remote: OnlyOff = None  # type: ignore[mutable-override]  # frozen: nobody assigns to it
 
 
 class QueuedNotifySpec(NotifySpec):
@@ -41,6 +48,7 @@ class QueuedSpec(Spec):
     """A spec as a daemon takes it: with a name, and without what only ``run`` does."""
 
     name: JobName  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+    snapshots: LocalSnapshotsSpec = LocalSnapshotsSpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
     metrics: QueuedMetricsSpec = QueuedMetricsSpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
     notify: QueuedNotifySpec = QueuedNotifySpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
 

@@ -54,12 +54,6 @@ TOLD_SECONDS = 10.0
 """Where the shim died without a record systemd is awaited, at most so long: it says what
 befell it a moment after we see that it is gone."""
 
-NO_REMOTE = (
-    "snapshots.remote is not there for jobs of a daemon under systemd: it has neither its"
-    " users' snapshots nor their credentials; `trainwarden run` sends them, as in"
-    " trainwarden-run@.service, and a daemon of one's own does"
-)
-
 
 @dataclass(kw_only=True)
 class SystemdAttempt(LaunchedAttempt):
@@ -241,10 +235,7 @@ class SystemdLauncher(Launcher):
 
     @override
     def objection(self, spec: Spec) -> str | None:
-        """A grace that systemd would cut short when the machine is shut down; a remote
-        tier, for which the daemon has neither the user's files nor their credentials."""
-        if spec.snapshots.remote is not None:
-            return NO_REMOTE
+        """A grace that systemd would cut short when the machine is shut down."""
         try:
             found = systemctl.show(
                 attempt_unit(self.user, "any", 0), "LoadState", "TimeoutStopUSec"

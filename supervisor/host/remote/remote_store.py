@@ -33,14 +33,6 @@ ENDPOINTS = (
     "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT", "GOOGLE_BASE_URL",
 )  # fmt: skip
 """Environment variables that say where a store is, if not with its vendor."""
-NO_OBSTORE = (
-    "snapshots.remote needs the package obstore, which is not installed: "
-    "pip install 'trainwarden[remote]'"
-)
-NO_FSSPEC = (
-    "snapshots.remote with {scheme}:// needs the package fsspec, which is not installed: "
-    "pip install 'trainwarden[remote-fsspec]'"
-)
 _SECRETIVE = re.compile(r"\?\S*")
 _MORE = 400
 
@@ -111,18 +103,6 @@ def missing_extra(address: str) -> str | None:
     return None
 
 
-def missing_package(address: str | None) -> str | None:
-    """As ``missing_extra``, for who must not load the packages itself: it is not seen
-    whether they lack some of their own."""
-    if address is None:
-        return None
-    scheme = scheme_of(address)
-    package = "obstore" if scheme in OBJECT_STORES else "fsspec"
-    if importlib.util.find_spec(package) is not None:
-        return None
-    return NO_OBSTORE if package == "obstore" else NO_FSSPEC.format(scheme=scheme)
-
-
 def plainly(error: BaseException) -> str:
     """An error of a library as one line: without what may hold a secret or a page."""
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
@@ -158,7 +138,11 @@ class _ObjectStore:
             self._ask: Any = importlib.import_module("obstore")
             stores: Any = importlib.import_module("obstore.store")
         except ImportError:
-            raise MissingExtraError(NO_OBSTORE) from None
+            message = (
+                "snapshots.remote needs the package obstore, which is not installed: "
+                "pip install 'trainwarden[remote]'"
+            )
+            raise MissingExtraError(message) from None
         self._errors = (self._ask.exceptions.BaseError, OSError)
         try:
             self._store = stores.from_url(address, **_options(address))
@@ -246,7 +230,10 @@ class _FileSystem:
         try:
             fsspec: Any = importlib.import_module("fsspec")
         except ImportError:
-            message = NO_FSSPEC.format(scheme=scheme_of(address))
+            message = (
+                f"snapshots.remote with {scheme_of(address)}:// needs the package fsspec, "
+                "which is not installed: pip install 'trainwarden[remote-fsspec]'"
+            )
             raise MissingExtraError(message) from None
         try:
             self._files, self._root = fsspec.core.url_to_fs(address)

@@ -48,8 +48,6 @@ class RemoteUploads:
     _told: str | None = None
     """The problem that was told last."""
     _sent: RunNews | None = field(default=None)
-    _last: RunNews | None = None
-    """What is to be told of the end; None: the run goes on."""
     _over: bool = False
 
     def look(self, state: JobState, overrides: Overrides, *, now: float) -> None:
@@ -61,7 +59,9 @@ class RemoteUploads:
         self._send(
             RunNews(state=state, ended=False, overrides=told_overrides(overrides))
         )
-        self._look_at_words(now)
+        told = remote_status(self.paths, now=now)
+        if told is not None:
+            self._tell(told)
 
     def _again(self, now: float) -> None:
         if self._process is not None and now - self._started_at < AGAIN_SECONDS:
@@ -165,39 +165,10 @@ class RemoteUploads:
                 f"what is newest is not in {self.request.address} as a whole: {why}",
                 level=LogLevel.WARNING,
             )
-        self._look_at_words(now)
-        self.close()
-
-    def wind_up(self, state: JobState, overrides: Overrides) -> None:
-        """The run has ended: what is newest is sent while others go on, as
-        ``is_wound_up`` tells. For a loop that must not wait."""
-        self._last = RunNews(
-            state=state, ended=True, overrides=told_overrides(overrides)
-        )
-
-    def is_wound_up(self, *, now: float) -> bool:
-        """Whether there is nothing more to do for the run that has ended: all is sent, or
-        another machine has it. Goes on with it where not; never waits."""
-        assert self._last is not None  # noqa: S101  # after ``wind_up``
-        process = self._process
-        gone = process is None or process.ended()
-        good = gone and process is not None and process.status == 0
-        done = good and self._sent == self._last
-        if not (done or self._over):
-            if gone:
-                self._again(now)
-            self._send(self._last)
-        self._look_at_words(now)
-        if done or self._over:
-            with contextlib.suppress(OSError):  # then it is done once more
-                (self.paths.root / REQUEST).unlink(missing_ok=True)
-            self.close()
-        return self._over
-
-    def _look_at_words(self, now: float) -> None:
         told = remote_status(self.paths, now=now)
         if told is not None and not self._over:
             self._tell(told)
+        self.close()
 
     def close(self) -> None:
         """End it, whatever it does: what is not sealed does not count."""

@@ -28,6 +28,7 @@ def test_a_spec_that_a_daemon_refuses_is_a_bad_one(
     (tmp_path / "train.py").touch()
     spec = tmp_path / "job.toml"
     for refused in (
+        '[snapshots]\nremote = "s3://bucket"',
         '[notify]\ncommand = ["/bin/true"]',
         '[metrics]\nlisten = "127.0.0.1:9464"',
     ):

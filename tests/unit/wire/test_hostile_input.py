@@ -30,7 +30,6 @@ from supervisor.core.jobs.spec import (
 from supervisor.daemon.api.routes import ROUTES, answer
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.launcher_factory import SingleUserFactory
-from supervisor.daemon.remote_transfers import RemoteTransfers
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import Request
@@ -211,9 +210,6 @@ def api(tmp_path: Path) -> Iterator[ApiService]:
             observer=MachineMonitor(places={}, gpus=None),
             senders=senders,
             disks=DiskNotifications(senders=senders, clock=Clock(), say=say),
-            remote=RemoteTransfers(
-                paths=StatePaths(tmp_path), clock=Clock(), say=Journal().say_of
-            ),
         )
         box = Scheduler(book=JobBook(ledger), starter=starter, gpus=tuple, say=say)
         yield ApiService(

@@ -179,10 +179,3 @@ def pid_in(attempt: AttemptPaths) -> int:
     """The shim's."""
     text = (attempt.root / "shimmed.json").read_text()
     return int(text.partition('"shim_pid":')[2].partition(",")[0])
-
-
-def test_a_remote_tier_is_refused() -> None:
-    """The daemon has neither the user's snapshots nor their credentials."""
-    launcher = SystemdLauncher(user="alice", requests=Path("/nowhere"))
-    spec = build_spec({"script": "a", "snapshots": {"remote": "s3://bucket"}})
-    assert "trainwarden-run@.service" in (launcher.objection(spec) or "")

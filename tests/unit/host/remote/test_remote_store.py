@@ -1,7 +1,6 @@
 """The contract of a remote store, held by S3, directories, and a file system of fsspec."""
 
 import importlib
-import importlib.util
 import sys
 import uuid
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from supervisor.host.remote.remote_store import (
     RemoteStore,
     RemoteStoreError,
     missing_extra,
-    missing_package,
     open_store,
 )
 from tests.support.azure_server import CONTAINER, AzureServer
@@ -104,22 +102,3 @@ def test_a_package_that_a_file_system_needs_is_named() -> None:
     with pytest.raises(RemoteStoreError):
         open_store("nonsense://host/path")
     assert missing_extra("nonsense://host/path") is None
-
-
-@pytest.mark.parametrize(
-    ("address", "package"), [("az://c", "obstore"), ("sftp://h/p", "fsspec")]
-)
-def test_a_missing_package_is_seen_without_loading_any(
-    monkeypatch: pytest.MonkeyPatch, address: str, package: str
-) -> None:
-    """As a daemon asks, which must stay small."""
-    assert missing_package(None) is None
-    assert missing_package(address) is None
-
-    def find_spec(_name: str) -> None:
-        return None
-
-    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-    said = missing_package(address)
-    assert said is not None
-    assert f"the package {package}, which is not installed" in said

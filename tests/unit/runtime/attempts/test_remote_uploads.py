@@ -9,12 +9,10 @@ from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.remote.snapshot_uploader import UploadRequest
-from supervisor.runtime.attempts.remote_uploads import REQUEST, RemoteUploads
+from supervisor.runtime.attempts.remote_uploads import RemoteUploads
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import RunPaths
 from tests.support.remote_tiers import upload_request
-
-PATIENCE = 60.0
 
 
 def uploads_of(run: RunPaths, said: list[str], *, number: int = 2) -> RemoteUploads:
@@ -47,20 +45,3 @@ def test_a_claim_that_was_taken_over_says_nothing_about_the_next(
     with contextlib.closing(uploads):
         uploads.look(JobState.RUNNING, NOTHING, now=time.monotonic())
         assert said == []
-
-
-def test_an_end_is_sent_while_others_go_on(tmp_path: Path) -> None:
-    """When it is, nothing asks the next daemon to do so."""
-    run, said = RunPaths(tmp_path / "run-1"), list[str]()
-    run.snapshots.mkdir(parents=True)
-    uploads = uploads_of(run, said)
-    uploads.wind_up(JobState.DRAINED, NOTHING)
-    ends = time.monotonic() + PATIENCE
-    while not uploads.is_wound_up(now=time.monotonic()):
-        assert (run.root / REQUEST).exists()
-        assert time.monotonic() < ends
-        time.sleep(0.05)
-    assert not (run.root / REQUEST).exists()
-    claims = list((tmp_path / "bucket").rglob("claims/*.json"))
-    assert [b"drained" in path.read_bytes() for path in claims] == [True]
-    assert said == []

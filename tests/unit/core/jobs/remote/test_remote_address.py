@@ -101,11 +101,11 @@ def test_off_and_what_is_no_text() -> None:
         build_spec({"script": "a", "snapshots": {"remote": 7}})
 
 
-def test_a_daemon_takes_it() -> None:
-    """Whether there it can be sent is for who starts the job to say."""
-    check_for_daemon(
-        build_spec({"script": "a", "snapshots": {"remote": "s3://bucket"}})
-    )
+def test_a_daemon_refuses_it() -> None:
+    """It sends nothing yet, and says so before a job is taken."""
+    spec = build_spec({"script": "a", "snapshots": {"remote": "s3://bucket"}})
+    with pytest.raises(SpecError, match="no daemon does yet"):
+        check_for_daemon(spec)
 
 
 def test_schemes() -> None:
