@@ -103,12 +103,13 @@ NOT_WRITABLE = (
     "written to, or have that one mounted read-write; if it was so before, the kernel log "
     "(dmesg) tells why that ended."
 )
-ASKED_TO_END = (
-    "What was not saved is done again from the newest snapshot. If a training step, or a "
-    "callback, only takes long, a longer `drain.grace` in the spec leaves room for it. If it "
-    "hung, its log says where it was last."
+NOT_SAVED = "What was not saved is done again from the newest snapshot."
+"""Of an attempt that was asked to end, and ended before its state was saved, ..."""
+LONGER_GRACE = (
+    "If a training step, or a callback, only takes long, a longer `drain.grace` in the spec "
+    "leaves room for it. If it hung, its log says where it was last."
 )
-"""Of an attempt that was asked to end, and ended before its state was saved."""
+"""... as its time for that was over."""
 WHOLE_BATCH = (
     "A training step needs more memory than the device has left, and here its batch is not "
     "worked through in slices. Take a smaller batch_size: "

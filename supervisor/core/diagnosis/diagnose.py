@@ -23,8 +23,9 @@ from dataclasses import replace
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
-    ASKED_TO_END,
     DEVICE_FULL,
+    LONGER_GRACE,
+    NOT_SAVED,
     NOT_WRITABLE,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
@@ -159,26 +160,28 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
         return _killed_by_us(evidence, evidence.killed)
     grace = evidence.grace_seconds
     asked = (evidence.stop_requested or grace is not None) and not evidence.finished
-    if not asked or _ended_otherwise(evidence):
+    if asked and grace is not None and evidence.crash is not None:
+        return _crashed_and_hung(evidence)
+    if not asked or evidence.crash is not None or _ended_otherwise(evidence):
         return None
-    if evidence.crash is not None:
-        return None if grace is None else _crashed_and_hung(evidence)
     said = Reason("It was asked to end, and ended before its state was saved.", ASKED)
-    if grace is not None and signal_in(evidence) in {SIGKILL, None}:
+    advice = NOT_SAVED
+    if grace is not None and (evidence.exit is None or signal_in(evidence) == SIGKILL):
         text = (
             f"It was asked to end; it saved nothing within {format_duration(grace)}, "
             "so Trainwarden ended it."
         )
         said = Reason(text, ASKED, code=KillReason.GRACE_OVER)
+        advice = f"{NOT_SAVED} {LONGER_GRACE}"
     made = _made(Cause.PREEMPTED, said, *exit_reasons(evidence))
-    return replace(made, advice=ASKED_TO_END)
+    return replace(made, advice=advice)
 
 
 def _crashed_and_hung(evidence: Evidence) -> Diagnosis:
-    """Its own exception ended training; that SIGKILL had to end the process tells nothing."""
-    return diagnose(
-        replace(evidence, exit=None, stop_requested=False, grace_seconds=None)
-    )
+    """Its own exception ended training; that SIGKILL had to end the process tells nothing,
+    nor does what the kernel's counter stood at before."""
+    alone = replace(evidence, exit=None, stop_requested=False, grace_seconds=None)
+    return diagnose(replace(alone, cgroup_oom_kills=0))
 
 
 def _killed_by_us(evidence: Evidence, killed: Killed) -> Diagnosis:
@@ -263,9 +266,10 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     reasons = _quotes(best, claims) + exit_reasons(evidence)
     reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
-    if READ_ONLY in {reason.signature for reason in reasons}:
+    decided = reasons[0]  # the others may be of errors that the script handled
+    if decided.signature == READ_ONLY:
         return replace(made, advice=NOT_WRITABLE)
-    missing = missing_file(reason.text for reason in reasons)
+    missing = missing_file(decided.text)
     if cause is Cause.DATA_ERROR and missing is not None:
         return replace(made, advice=missing_advice(missing))
     full = no_room_to_begin(made, evidence)

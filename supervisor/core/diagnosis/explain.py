@@ -130,7 +130,7 @@ def _quoted(reason: Reason) -> str:
 
 def _special(incident: Mapping[str, Any]) -> str | None:
     """What its evidence tells more exactly than its cause; None: nothing."""
-    if READ_ONLY in {e.get("signature") for e in incident["because"]}:
+    if [e.get("signature") for e in incident["because"][:1]] == [READ_ONLY]:
         return NOT_WRITTEN
     codes = [e.get("code") for e in incident["because"] if e.get("signature") == ASKED]
     if not codes:
@@ -168,7 +168,9 @@ def _seen(incident: Mapping[str, Any]) -> str:
 def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
     advice = _advice(incident)
-    path = missing_file(str(one["text"]) for one in incident["because"])
+    path = missing_file(
+        str(incident["because"][0]["text"]) if incident["because"] else ""
+    )
     first = path is not None and advice == missing_advice(path)
     paragraphs = [
         _what(incident, incident_headline(incident)),

@@ -19,6 +19,7 @@ from supervisor.core.diagnosis.exit_status import (
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
 from supervisor.core.diagnosis.result import Reason
 from supervisor.core.diagnosis.signatures.all_rows import BY_ID
+from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
     EXCEPTION,
@@ -92,7 +93,10 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
     yield from _crash_claims(evidence)
     yield from kernel_claims(evidence)
     yield from (_claim(hit) for hit in evidence.fault.hits)
-    yield from _log_claims(evidence, outlived=outlived)
+    for claim in _log_claims(evidence, outlived=outlived):
+        # What a script handled says nothing of the exception that ended it.
+        if evidence.crash is None or claim.reason.signature != READ_ONLY:
+            yield claim
     if evidence.dump is not None and failed(evidence):
         text = "The allocator wrote a dump of its memory when a request failed."
         cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM

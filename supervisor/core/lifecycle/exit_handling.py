@@ -219,8 +219,8 @@ def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decisi
         return decision
     because = "the run was asked to end"
     saved = None if last is None else last.snapshot_step
-    if saved:
-        because += f"; started again, it resumes at step {saved}"
+    if saved and evidence.refused is None:
+        because += f"; its newest snapshot is of step {saved}"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
     return replace(decision, remedy=remedy, overrides=run.overrides, remedy_step=None)
 

@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import (
+    BeforeValidator,
+    TypeAdapter,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.run_state import Offer
@@ -20,6 +25,13 @@ Record = TypeVar("Record")
 Stored = Annotated[Record, BeforeValidator(json.loads)]
 """In the ledger JSON, and not pydantic's own: that refuses half of a surrogate pair, which
 a script may well have in what it says."""
+
+
+def _or_none(value: object, read: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return read(value)
+    except ValueError:
+        return None
 
 
 def utc(seconds: float) -> str:
@@ -53,8 +65,9 @@ class RunRow:
     """The state directory of the user who owns the run's files; None: the ledger's."""
     between_attempts: Stored[KeptSeconds] | None = None
     """Time that was counted; None: none was, or an older version did not keep it."""
-    offer: Stored[Offer] | None = None
-    """A failed step that an attempt was allowed to go on after; None: it has, or ended."""
+    offer: Annotated[Stored[Offer] | None, WrapValidator(_or_none)] = None
+    """A failed step that an attempt was allowed to go on after; None: it has, or ended, or
+    another version wrote it: a run is not lost for what one incident would have been."""
     budget_since: int = 1
     """The first attempt since a person started it: what was before is forgiven."""
 

@@ -103,6 +103,10 @@ def test_whom_we_killed_out_of_grace_nobody_else_did() -> None:
     )
     own = replace(late, crash=crash("builtins.KeyError"))
     assert cause(own) is Cause.USER_ERROR
+    assert cause(replace(own, cgroup_oom_kills=1)) is Cause.USER_ERROR
+    assert "drain.grace" in found.advice
+    left = diagnose(replace(late, exit=ours(1)))
+    assert (left.because[0].code, "drain.grace" in left.advice) == (None, False)
 
 
 def test_sigkill_is_memory_only_where_the_kernel_says_so() -> None:
@@ -310,6 +314,24 @@ def test_a_read_only_file_system_is_one_that_was_written_to(
         "the script could not write a file: its file system is read-"
     )
     assert message[:20] in told
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "expected"),
+    [
+        ("builtins.KeyError", "'a'", Cause.USER_ERROR),
+        ("builtins.FileNotFoundError", "[Errno 2] No such file or directory: '/d/t'", Cause.DATA_ERROR),
+    ],
+)  # fmt: skip
+def test_a_read_only_file_system_that_the_script_put_up_with_is_not_the_cause(
+    name: str, message: str, expected: Cause
+) -> None:
+    """A library's cache, most often: printed, and passed over."""
+    log = seen("OSError: [Errno 30] Read-only file system: '/root/.cache/x'\n")
+    found = diagnose(Evidence(exit=ours(1), crash=crash(name, message), log=log))
+    assert found.cause is expected
+    assert found.advice != NOT_WRITABLE
+    assert "read-only" not in verdict_sentence(found).partition(":")[0]
 
 
 def test_a_command_of_the_script_that_failed_is_its_own_error() -> None:

@@ -8,7 +8,6 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
-    ASKED_TO_END,
     OUT_OF_REMEDIES,
     advice_at_the_end,
 )
@@ -315,15 +314,15 @@ def test_an_end_that_was_asked_for_is_an_incident_where_it_lost_something(
 
 @pytest.mark.parametrize("asked", [DrainRequested("stop"), RestartDue("memory grows")])
 def test_who_is_killed_when_the_grace_is_over_was_killed_by_us(asked: Event) -> None:
-    """Nobody outside did that; who asked for the end is told where it resumes."""
+    """Nobody outside did that; who asked for the end is told of the newest snapshot."""
     run, _ = running(asked, DeadlineExpired())
     _, effects = happen(run, killed(10, 8))
     (record,) = [one for one in effects if isinstance(one, RecordIncident)]
     grace = format_duration(run.grace_seconds)
     told = f"saved nothing within {grace}, so Trainwarden ended it."
     assert record.diagnosis.because[0].text.endswith(told)
-    assert record.diagnosis.advice == ASKED_TO_END
-    assert ("resumes at step 8" in record.remedy.because) == (
+    assert "drain.grace" in record.diagnosis.advice
+    assert ("snapshot is of step 8" in record.remedy.because) == (
         asked == DrainRequested("stop")
     )
 

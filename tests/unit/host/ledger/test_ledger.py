@@ -151,6 +151,17 @@ def test_histories_of_before_have_other_names(ledger: Ledger) -> None:
     )
 
 
+@pytest.mark.parametrize("kept", ["{", '{"number": 1}', "7"])
+def test_an_offer_that_cannot_be_read_is_none(ledger: Ledger, kept: str) -> None:
+    """Of another version, or damaged: no reader of the ledger fails for it."""
+    run = begin(ledger)
+    with ledger.transaction() as connection:
+        connection.execute("UPDATE runs SET offer = ?", (kept,))
+    found = ledger.latest_run("digits")
+    assert found is not None
+    assert (found.id, found.offer) == (run.id, None)
+
+
 def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> None:
     """A second record of an attempt changes nothing; what became of it is added."""
     run = begin(ledger)
