@@ -82,8 +82,8 @@ def stillness(status: JobStatus) -> str:
         return ""
     lasted, limit = format_duration(since), status.hang_seconds
     judged = ""
-    if limit is not None:
-        judged = f", judged a hang at {format_duration(limit)} (later if it is busy)"
+    if limit is not None and since < limit:  # time asleep or stopped does not count
+        judged = f", judged a hang at {format_duration(limit)} at the earliest"
     if status.phase not in STEPPING:
         return f"no progress for {lasted}{judged}"
     takes = f" (a step takes {format_step(usual)})" if usual else ""

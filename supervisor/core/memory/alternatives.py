@@ -109,7 +109,8 @@ KEEPS_LITTLE = frozenset({"SGD", "Lion", "Adafactor"})
 NOTABLE_STATE = 0.03
 """Of the peak: an optimizer that keeps less is not worth another."""
 MOST_SLICES = 256
-"""No more are tried."""
+"""From as many on no more are tried; the last may be more than these where the batch
+cannot be shared out evenly before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

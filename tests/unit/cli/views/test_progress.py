@@ -118,10 +118,12 @@ def test_a_hang_is_seen_before_it_is_judged() -> None:
 
 def test_what_comes_of_a_silence_is_told_with_it() -> None:
     """When it is judged a hang, by the limits in force."""
-    judged = "judged a hang at 5 min 00 s (later if it is busy)"
+    judged = "judged a hang at 5 min 00 s at the earliest"
     takes = "no step done for 1 min 15 s (a step takes 300 ms)"
     assert still("training", 75.0, hang_seconds=300.0) == f"{takes}, {judged}"
     assert still("validating", 75.0, hang_seconds=300.0).endswith(f"15 s, {judged}")
+    over = still("training", 400.0, hang_seconds=300.0)
+    assert "judged" not in over, "it slept, or was stopped: that does not count"
 
 
 def test_a_loss_is_shown_with_the_step_that_it_is_of() -> None:
