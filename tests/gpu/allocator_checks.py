@@ -1,6 +1,7 @@
 """Checks of the allocators on the GPU: what they tell, and whether we read it rightly."""
 
 import json
+import subprocess
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from tests.gpu.chosen_gpu import GIB
 from tests.gpu.gpu_check import MOST_SAID, NOTHING, CheckFacts, CheckPlace, GpuCheck
 
+READING_BYTES = 4096
+"""Of the GPU that reading the map may take itself: 256 were seen."""
 BLOCKS = 20 * 16 * 2**20
 """What the script's holes are together: 20 of 16 MiB."""
 
@@ -35,7 +38,8 @@ def bfc(place: CheckPlace) -> CheckFacts:
         ours, counted = facts[moment]["ours"], facts[moment]["counted"]
         seen.expect(ours["source"] == "MAP", f"{moment}: no map")
         seen.expect(ours["in_use"] == counted["current"], f"{moment}: in use differs")
-        seen.expect(ours["peak"] == counted["peak"], f"{moment}: peak differs")
+        later = counted["peak"] - ours["peak"]
+        seen.expect(0 <= later <= READING_BYTES, f"{moment}: peak differs by {later}")
     seen.expect(facts["begin"]["ours"]["limit"] == 2**30, "not the limit that was set")
     holes = facts["holes"]["ours"]
     free = holes["pool"] - holes["in_use"]
@@ -58,9 +62,15 @@ def asynchronous(place: CheckPlace) -> CheckFacts:
     return seen
 
 
-def again(place: CheckPlace) -> CheckFacts:
-    """Whether a process goes on after it ran out of memory; nothing is expected."""
-    return CheckFacts(facts=told_by(place, "again"))
+def again(place: CheckPlace, *, xla: bool) -> CheckFacts:
+    """Whether a process goes on after it ran out of memory; nothing is expected, not even
+    an end: XLA tries algorithm after algorithm, each in vain, for minutes."""
+    seen = CheckFacts()
+    try:
+        seen.facts = told_by(place, "again", "xla" if xla else "plain")
+    except subprocess.TimeoutExpired as error:
+        seen.left_out.append(f"it did not end within {error.timeout:.0f} s")
+    return seen
 
 
 def figures(place: CheckPlace, *, backend: str) -> CheckFacts:
@@ -87,13 +97,16 @@ CHECKS = (
         alone=False,
         room_bytes=3 * GIB,
     ),
-    GpuCheck(
-        name="again",
-        what="tensorflow: whether a process outlives an out-of-memory",
-        run=again,
-        needs=("tensorflow", "keras"),
-        alone=False,
-        room_bytes=5 * GIB,
+    *(
+        GpuCheck(
+            name=name,
+            what=f"tensorflow: whether a process outlives an out-of-memory, {how} XLA",
+            run=partial(again, xla=xla),
+            needs=("tensorflow", "keras"),
+            alone=False,
+            room_bytes=5 * GIB,
+        )
+        for name, how, xla in (("again", "without", False), ("again_xla", "with", True))
     ),
     GpuCheck(
         name="figures_jax",

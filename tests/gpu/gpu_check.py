@@ -79,8 +79,16 @@ class CheckPlace:
         return self._run(told, more)
 
     def json(self, verb: str, *arguments: str) -> Any:
-        """What a command prints with ``--json``. Raises ValueError."""
-        return json.loads(self.trainwarden(verb, *arguments, "--json").stdout)
+        """What a command prints with ``--json``. Raises RuntimeError with what it said."""
+        told = [*COMMAND, verb, "--state-dir", str(self.state), *arguments, "--json"]
+        # Warnings of packages are on the other stream.
+        done = self._run(told, NOTHING, errors=subprocess.PIPE)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            said = f"{done.stdout}{done.stderr}"[-MOST_SAID:]
+            message = f"{verb} --json ended with {done.returncode} and said: {said!r}"
+            raise RuntimeError(message) from None
 
     def incidents(self) -> list[dict[str, Any]]:
         """What went wrong so far."""
@@ -95,7 +103,11 @@ class CheckPlace:
         return jobs[0] if jobs else {}
 
     def _run(
-        self, command: list[str], more: Mapping[str, str]
+        self,
+        command: list[str],
+        more: Mapping[str, str],
+        *,
+        errors: int = subprocess.STDOUT,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
@@ -103,7 +115,7 @@ class CheckPlace:
             env=self.environment(more),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             text=True,
             errors="replace",
             timeout=MOST_SECONDS,
