@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 
 SLOW_START_SECONDS = 0.4
-"""A first step traces and compiles for about as long."""
+"""A first step traces and compiles for about as long; without any of that, it is shorter."""
 
 
 DRAINED = 0.25
@@ -46,8 +46,15 @@ def kind(place: str) -> str:
     return place.partition(":")[0]
 
 
-def deaths(trail: list[str], *, seed: str, kills: int) -> list[Death]:
-    """``kills`` deaths in the order in which a run meets them.
+def deaths(
+    trail: list[str],
+    *,
+    seed: str,
+    kills: int,
+    slow_start: float = SLOW_START_SECONDS,
+) -> list[Death]:
+    """``kills`` deaths in the order in which a run meets them; that of the first step comes
+    within ``slow_start`` seconds, while it still lasts.
 
     One of each kind of place first (the first step, in a step, in validation, at the
     end of an epoch, between two epochs, between two fits), as far as they go, the rest
@@ -67,7 +74,11 @@ def deaths(trail: list[str], *, seed: str, kills: int) -> list[Death]:
     if draw.random() < 0.5:  # the first step of all instead of the first of these
         places = {steps[0], *sorted(places, key=at.__getitem__)[1:]}
     ordered = sorted(places, key=at.__getitem__)
-    found = [_death(place, first=place == steps[0], draw=draw) for place in ordered]
+    starts = min(slow_start, SLOW_START_SECONDS)
+    found = [
+        _death(place, starts=starts if place == steps[0] else None, draw=draw)
+        for place in ordered
+    ]
     index = draw.randrange(len(found))
     where, latest = f"snapshot:{draw.randint(1, 14)}", found[index].where
     return [
@@ -90,9 +101,9 @@ def reachable(ahead: list[Death], passed: set[str]) -> list[Death]:
     return left
 
 
-def _death(place: str, *, first: bool, draw: random.Random) -> Death:
-    if first:
-        return Death(where=place, delay_seconds=draw.uniform(0.001, SLOW_START_SECONDS))
+def _death(place: str, *, starts: float | None, draw: random.Random) -> Death:
+    if starts is not None:
+        return Death(where=place, delay_seconds=draw.uniform(0.001, starts))
     how = "TERM" if draw.random() < DRAINED else "KILL"
     inside = kind(place) == "step"
     later = draw.uniform(1e-4, 4e-3) if inside else 0.0

@@ -62,6 +62,9 @@ def of_promise(row: CertifyRow, promise: PromiseLog, *, bits: bool) -> list[str]
 
 UNPROVED = "no resume was proved, and the table does not say why"
 EARLY = f"{UNPROVED}: each death came before the second snapshot of a fit"
+LATE = "a death came so late that the place of the next one was passed for good"
+BY_CHANCE = (EARLY, LATE)
+"""What a busy moment does to a row: it is tried once more, elsewhere."""
 
 
 def of_proofs(
