@@ -40,6 +40,8 @@ class RefusalReason(_Reason):
     """The training data are not those of the snapshot."""
     MODEL_CHANGED = "model_changed"
     """The model is not that of the snapshot."""
+    DEVICE_GONE = "device_gone"
+    """The framework does not see the GPU that training was on."""
     STATE_CHANGED = "state_changed"
     """The state of a loop of one's own is not that of the snapshot."""
     NOT_ESTIMATED = "not_estimated"

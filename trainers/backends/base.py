@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from trainers.backends.computing_device import ComputingDevice
 from trainers.backends.slices.slice_support import SliceSupport
 from trainers.backends.trial_support import StepTrials
 from trainers.process.attempt_reporting import Attempt
@@ -76,6 +77,9 @@ class FitSupport(Protocol):
 
     def precision(self, model: Any, *, wanted: str) -> str:
         """``wanted`` where any layer computes by that dtype policy, else one that does."""
+
+    def computing_device(self) -> ComputingDevice:
+        """What it computes on in this process: GPUs where it sees any."""
 
     def why_device_not_exact(self) -> str | None:
         """Why this device's arithmetic is not the same twice; None if it is."""
@@ -335,6 +339,9 @@ class HiddenParts(Protocol):
 
     def names_of_parts(self, value: Any) -> frozenset[str]:
         """Attributes under which such an object keeps what ``held_in`` has of it."""
+
+    def names_of_tensors(self, value: Any) -> frozenset[str]:
+        """Those of them under which it keeps variables."""
 
     def held_in(self, value: Any) -> list[tuple[str, Any]]:
         """What an object of the framework's own, that is none of Keras', keeps by name."""

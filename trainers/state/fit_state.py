@@ -69,6 +69,7 @@ def capture(
     state = {
         "variables": [one.name for one, _ in variables],
         "replicas": backend.fit.replicas_of(model),
+        "device": backend.fit.computing_device().to_json(),
         "callbacks": states,
         "random": encoder.encode(_random_state(of_data)),
         "stop_training": bool(model.stop_training),

@@ -88,6 +88,7 @@ _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
     RefusalReason.MEMORY: Cause.DEVICE_OOM,
     RefusalReason.NO_ROOM: Cause.DISK_FULL,
+    RefusalReason.DEVICE_GONE: Cause.UNKNOWN,
 }
 """What a refusal says of the end; the others ask a person to decide."""
 
@@ -123,7 +124,9 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
     if refused is None:
         return None
     said = Reason(refused.sentence, "refused", code=refused.reason)
-    return _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
+    found = _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
+    # The refusal says what to do; that of an unknown cause would be none.
+    return replace(found, advice="") if found.cause is Cause.UNKNOWN else found
 
 
 def _found_no_room(evidence: Evidence) -> Diagnosis | None:

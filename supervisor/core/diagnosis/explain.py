@@ -73,6 +73,7 @@ REFUSED: Mapping[RefusalReason, str] = {
     RefusalReason.MODULE_CHANGED: "a module that the script imports was changed",
     RefusalReason.DATA_CHANGED: "the training data are not those of the snapshot",
     RefusalReason.MODEL_CHANGED: "the model is not that of the snapshot",
+    RefusalReason.DEVICE_GONE: "the GPU that it was trained on is not seen any more",
     RefusalReason.STATE_CHANGED: "the state is not that of the snapshot",
     RefusalReason.SNAPSHOTS_UNUSABLE: "the snapshots cannot be used",
     RefusalReason.NO_ROOM: "there is no room for snapshots",

@@ -30,6 +30,7 @@ from supervisor.core.remediation.proofs import ProofRule, to_prove
 from supervisor.core.remediation.remedy_table import FRESH, escalation_for
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
+from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
 
 OVERALL_FACTOR = 3
@@ -60,6 +61,8 @@ BESIDE_OTHERS = (
 AT_ONCE = frozenset({Cause.USER_ERROR, Cause.VERSION_MISMATCH})
 """Before the first step these stop a run at once; one that has trained before gets its
 retry: what it failed at worked a while ago."""
+PASSING = frozenset({RefusalReason.DEVICE_GONE})
+"""Refusals that may pass without a person: a driver that comes back, say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +155,10 @@ class Policy:
         self, case: FailureContext, escalation: EscalationPlan
     ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
-        if case.evidence.refused is not None and not unsliceable(case.evidence):
-            return case.evidence.refused.sentence
+        refused = case.evidence.refused
+        lasting = refused is not None and refused.reason not in PASSING
+        if refused is not None and lasting and not unsliceable(case.evidence):
+            return refused.sentence
         if cause in AT_ONCE and not case.evidence.steps_done and not history.trained:
             return "training failed before its first step; a restart cannot help"
         budget = min(self.without_progress, FEW_RETRIES.get(cause, 1_000_000))
@@ -162,6 +167,8 @@ class Policy:
             again = f"{fruitless} restarts" if fruitless != 1 else "a restart"
             several = len(escalation.remedy_steps) > 1
             why = escalation.stop if several else HEADLINES[cause]
+            if refused is not None and not lasting:
+                why = refused.sentence
             return f"{again} brought no progress: {why}"
         overall = OVERALL_FACTOR * self.without_progress
         if history.fruitless() + history.unknown() >= overall:

@@ -12,6 +12,7 @@
 | ``global_state``, ``global_seed_generator`` | Keras' global random state |
 """
 
+import functools
 import inspect
 import os
 from collections.abc import Iterator
@@ -27,6 +28,11 @@ from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 from typing_extensions import override
 
 from trainers.backends import keras_compat
+from trainers.backends.computing_device import (
+    ComputingDevice,
+    of_gpus,
+    this_processor,
+)
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = True
@@ -230,6 +236,14 @@ def has_own_train_step(model: Any) -> bool:
 def updates(_model: Any) -> int | None:
     """Not asked for: batches are counted where they are handed out."""
     return None
+
+
+@functools.cache
+def computing_device() -> ComputingDevice:
+    """What it computes on in this process: GPUs where it sees any."""
+    if jax.default_backend() == "cpu":
+        return this_processor()
+    return of_gpus(one.device_kind for one in jax.local_devices())
 
 
 def why_device_not_exact() -> str | None:

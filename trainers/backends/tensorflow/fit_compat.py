@@ -17,6 +17,7 @@
 | ``backend.Variable``, its ``_value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
+import functools
 import inspect
 from typing import Any
 
@@ -32,6 +33,11 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import keras_compat
+from trainers.backends.computing_device import (
+    ComputingDevice,
+    of_gpus,
+    this_processor,
+)
 from trainers.backends.tensorflow import (
     hidden_parts,
     recomputation,
@@ -207,6 +213,17 @@ def updates(model: Any) -> int | None:
 def why_replicas_not_exact(model: Any, validation_data: Any) -> str | None:
     """Why training on several replicas is not the same twice; None if it is."""
     return replicas.why_not_exact(model, validation_data)
+
+
+@functools.cache
+def computing_device() -> ComputingDevice:
+    """What it computes on in this process: GPUs where it sees any."""
+    if not tf.config.list_logical_devices("GPU"):
+        return this_processor()
+    details = map(
+        tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU")
+    )
+    return of_gpus(one.get("device_name", "a GPU") for one in details)
 
 
 def why_device_not_exact() -> str | None:

@@ -100,6 +100,11 @@ def names_of_parts(_value: Any) -> frozenset[str]:
     return frozenset()
 
 
+def names_of_tensors(_value: Any) -> frozenset[str]:
+    """As ``held_in``."""
+    return frozenset()
+
+
 def held_in(_value: Any) -> list[tuple[str, Any]]:
     """Nothing is looked for in any."""
     return []

@@ -13,6 +13,7 @@
 | ``get_device`` | where Keras computes |
 """
 
+import functools
 import inspect
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,11 @@ from torch.utils.data import dataloader
 from typing_extensions import override
 
 from trainers.backends import keras_compat
+from trainers.backends.computing_device import (
+    ComputingDevice,
+    of_gpus,
+    this_processor,
+)
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = True
@@ -267,6 +273,16 @@ def updates(_model: Any) -> int | None:
 def device() -> Any:
     """Where Keras computes."""
     return torch.device(core.get_device())
+
+
+@functools.cache
+def computing_device() -> ComputingDevice:
+    """What it computes on in this process: GPUs where it sees any."""
+    found = device()
+    if found.type == "cpu":
+        return this_processor()
+    named = torch.cuda.get_device_name(found) if found.type == "cuda" else str(found)
+    return of_gpus([named])
 
 
 def why_device_not_exact() -> str | None:

@@ -13,6 +13,7 @@ from trainers.backends.torch.torch_values import KerasVariable
 
 OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"}
 """What each module has to keep its parts and hooks in."""
+TENSORS_OF_MODULES = frozenset({"_parameters", "_buffers"})
 READ_BYTES = 1 << 22
 """Of a larger tensor only some values are read to find out whether it has changed."""
 
@@ -79,6 +80,11 @@ def is_table(_value: Any) -> bool:
 def names_of_parts(value: Any) -> frozenset[str]:
     """Attributes under which a module keeps what ``held_in`` has of it."""
     return OF_MODULES if isinstance(value, torch.nn.Module) else frozenset()
+
+
+def names_of_tensors(value: Any) -> frozenset[str]:
+    """Those of them under which it keeps variables."""
+    return TENSORS_OF_MODULES if isinstance(value, torch.nn.Module) else frozenset()
 
 
 def held_in(value: Any) -> list[tuple[str, Any]]:

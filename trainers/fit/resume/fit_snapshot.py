@@ -3,12 +3,13 @@
 That is its position, its data and its model: between two steps, where they agree.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import keras_compat, torch_loaders
+from trainers.backends import computing_device, keras_compat, torch_loaders
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.data.data_fingerprint import Fingerprint
@@ -136,9 +137,15 @@ def restore_or_refuse(
     """Give ``model`` and ``callbacks`` the state of ``taken``; a sentence for each part
     of it that is not as it was.
 
-    Ends the process, and says ``reason``, if the snapshot is one of another.
+    Ends the process, and says ``reason``, if the snapshot is one of another; or says that
+    the GPU is gone, where the framework would train on without.
     """
     state, tensors = taken.manifest.state, taken.tensors
+    then, device = state.get("device"), backend.fit.computing_device()
+    gone = computing_device.gone(then, device)
+    wanted = not framework_setup.on_cpu(attempt.directive)
+    if gone is not None and wanted and not computing_device.is_without_gpu(os.environ):
+        framework_setup.refuse(attempt, RefusalReason.DEVICE_GONE, gone)
     told = [] if hidden is None else hidden.compile_again(state)
     try:
         fit_state.build(model, element_spec, state, tensors)
@@ -149,6 +156,8 @@ def restore_or_refuse(
         what = "model" if reason is RefusalReason.MODEL_CHANGED else "state"
         sentence = f"the {what} is not that of the snapshot: {error}"
         framework_setup.refuse(attempt, reason, sentence)
+    another = computing_device.another(then, device)
+    told += [] if another is None else [another]
     for sentence in told:
         attempt.notice(sentence)
     return told

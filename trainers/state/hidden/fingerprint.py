@@ -113,7 +113,8 @@ class _Look:
         return tuple(self.at(one, depth + 1) for one in parts)
 
     def of_object(self, value: Any, depth: int) -> Mark:
-        """Which one it is, and its attributes; of a library's not too deep."""
+        """Which one it is, and its attributes; of a library's not too deep. Variables in
+        it are looked at one by one, and saved so."""
         array = backend.values.tensor_array(value)
         if array is not None:
             return self.of_array(array, depth)
@@ -121,7 +122,10 @@ class _Look:
         own = object_state.is_of_own_class(value)
         if library in STEADY or (depth > FOREIGN_DEEP and not own):
             return id(value)
-        return id(value), self.of_mapping(dict(object_state.attributes(value)), depth)
+        apart = backend.hidden.names_of_tensors(value)
+        attributes = object_state.attributes(value).items()
+        held = {name: one for name, one in attributes if name not in apart}
+        return id(value), self.of_mapping(held, depth)
 
 
 def _some(items: list[Any]) -> list[Any]:

@@ -144,6 +144,23 @@ def test_a_refusal_is_final_and_keeps_its_sentence() -> None:
     )
 
 
+def test_a_gpu_that_is_gone_may_come_back() -> None:
+    """A driver may take a while: the run is begun again, and in the end it is the refusal
+    that is told."""
+    gone = refusal("no GPU", RefusalReason.DEVICE_GONE)
+    evidence = Evidence(exit=None, refused=gone, steps_done=None)
+    diagnosis = Diagnosis(cause=Cause.UNKNOWN, because=(Reason("x", "x"),))
+    kinds = [
+        POLICY.decide(
+            diagnosis, evidence, failures(Cause.UNKNOWN, times, snapshot=9), NOTHING
+        ).remedy
+        for times in (1, 2, 3, 4)
+    ]
+    assert [one.kind for one in kinds[:2]] == [RemedyKind.RESTART] * 2
+    assert kinds[-1].kind is RemedyKind.STOP
+    assert kinds[-1].because.endswith("brought no progress: no GPU")
+
+
 @pytest.mark.parametrize(
     ("allowed", "precision"), [(False, None), (True, None), (True, MIXED)]
 )
