@@ -61,6 +61,16 @@ class SnapshotPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SliceTrial:
+    """The search, in the first steps, for how many samples fit at once."""
+
+    size: int
+    """Samples a slice that are tried now."""
+    batch: int
+    """Samples in a whole batch, of one device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TierStatus:
     """The snapshots of one tier. None: there is none yet."""
 
@@ -157,6 +167,8 @@ class JobStatus:
     effective_batch: int | None = None
     slices: int | None = None
     slice_size: int | None = None
+    slice_trial: SliceTrial | None = None
+    """None: no size is being tried; the slices are those to stay with."""
     snapshot: SnapshotStatus | None = None
     tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
     """By the names of ``wire.snapshots.manifest``."""
@@ -240,6 +252,7 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     nested = {
         "snapshot": SnapshotStatus,
         "snapshot_plan": SnapshotPlan,
+        "slice_trial": SliceTrial,
         "remote": RemoteStatus,
         "allocator": AllocatorStatus,
     }

@@ -7,24 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
+from supervisor.core.jobs.job_status import (
+    JobState,
+    JobStatus,
+    SliceTrial,
+    TierStatus,
+)
 from supervisor.core.metrics.run_counters import KeptSeconds
-from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
+from supervisor.core.remediation.overrides import Overrides
 from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import acquire
+from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.runtime.status_builder import (
     NO_STEP,
+    RunFacts,
     SnapshotTotals,
     ended_attempts,
+    job_status,
     remote_status,
 )
 from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
-from supervisor.wire.page import PageWriter, Phase
+from supervisor.wire.page import Page, PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from tests.support.long_stories import long_story
 
@@ -269,3 +279,26 @@ def test_the_step_of_a_loss_is_told(
     PageWriter(files.page).set(step=44, **page)
     found = status(ledger, tmp_path)
     assert (found.loss, found.loss_step) == told
+
+
+@pytest.mark.parametrize(("pid", "told"), [(7, 31), (None, 3)])
+def test_slices_that_are_tried_are_those_in_force(pid: int | None, told: int) -> None:
+    """Not those of the plan, which could only guess; of a process that has ended what its
+    page told last."""
+    plan = MicrobatchPlan(
+        slice_size=256, slices=2, calibrate=True, ceiling=512, because="none fits"
+    )
+    overrides = Overrides(plan=plan)
+    trial = SliceTrial(size=17, batch=512)
+    facts = RunFacts(
+        job="digits",
+        state=JobState.RUNNING,
+        attempt=2,
+        message="",
+        overrides=overrides,
+        history=History(attempts=(AttemptHistory(number=2, overrides=overrides),)),
+        view=AttemptView(slice_trial=trial),
+    )
+    found = job_status(facts, Page(slices=3), pid=pid, now=1.0)
+    assert found.slice_trial == (None if pid is None else trial)
+    assert found.overrides == {"slices": told}
