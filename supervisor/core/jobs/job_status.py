@@ -9,6 +9,11 @@ from typing import Any, cast
 from supervisor.core.causes import Cause
 
 
+def state_words(state: str) -> str:
+    """A state for people: ``gave up``; of a newer version's, too."""
+    return state.replace("_", " ")
+
+
 class JobState(enum.StrEnum):
     """Where a job is, as people and metrics are told, and as the ledger keeps it; what the
     transition table moves between is finer (``core.lifecycle.run_state.RunPhase``)."""
@@ -34,7 +39,7 @@ class JobState(enum.StrEnum):
     @property
     def words(self) -> str:
         """For people: ``gave up``."""
-        return self.value.replace("_", " ")
+        return state_words(self.value)
 
     @property
     def ended(self) -> bool:
