@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
@@ -279,6 +280,32 @@ def test_the_step_of_a_loss_is_told(
     PageWriter(files.page).set(step=44, **page)
     found = status(ledger, tmp_path)
     assert (found.loss, found.loss_step) == told
+
+
+@pytest.mark.parametrize(("forgiven", "limit"), [(False, 240.0), (True, 120.0)])
+def test_after_hangs_in_vain_a_longer_wait_is_told(
+    ledger: Ledger, tmp_path: Path, *, forgiven: bool, limit: float
+) -> None:
+    """As long as its supervisor waits; not after a person has started it again."""
+    spec = {"liveness": {"step": 120.0, "silent": 60.0}}
+    ledger.resume_run(1, script_hash="1", spec=spec)
+    for number in (3, 4):
+        hung = AttemptHistory(number=number, cause=Cause.STALLED, snapshot_step=8)
+        ledger.put_attempt(1, hung, now=2.0)
+    if forgiven:
+        ledger.resume_run(1, script_hash="1", spec=spec)
+    ledger.put_attempt(1, AttemptHistory(number=5), now=3.0)
+    paths = StatePaths(tmp_path)
+    files = paths.run("digits", 1).attempt(5)
+    began(files, boot_id(), pid=os.getpid())
+    PageWriter(files.page).set(
+        phase=int(Phase.TRAINING), step=3, progress_ns=10**9, heartbeat_ns=9 * 10**9
+    )
+    paths.lock("digits").parent.mkdir(parents=True, exist_ok=True)
+    lock = acquire(paths.lock("digits"))
+    assert lock is not None
+    assert status(ledger, tmp_path).hang_seconds == limit
+    lock.release()
 
 
 @pytest.mark.parametrize(("pid", "told"), [(7, 31), (None, 3)])
