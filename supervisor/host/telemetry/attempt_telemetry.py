@@ -168,12 +168,7 @@ def _taken(record: Record) -> Taken:
 def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
-    return {
-        "in_fit": True,
-        "in_own_loop": False,
-        "sliceable": sliceable,
-        "slice_trial": None,
-    }
+    return {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
 
 
 def _sliced(record: Record) -> dict[str, Any]:
