@@ -161,6 +161,7 @@ def point_now(status: Mapping[str, Any], seconds: float) -> ProgressPoint:
         step=status["step"],
         epoch=status["epoch"],
         loss=status["loss"],
+        loss_step=None if status["loss"] is None else status.get("loss_step"),
         step_seconds=status["step_seconds"],
         device_bytes=status["memory_in_use_bytes"],
         pool_bytes=allocator.get("pool_bytes"),
