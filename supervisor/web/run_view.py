@@ -103,6 +103,7 @@ def advice_part(dossier: RunDossier) -> Element | None:
     return tag("ol", items, class_="incidents")
 
 
+GOODPUT = "goodput (time in steps that counted)"
 USUAL_START_SECONDS = 60.0
 """Imports and data take no longer, as a rule."""
 UNCOUNTED_SHARE = 0.05
@@ -135,7 +136,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
     return _known(
         ("state", str(run["state"]), state_words),
         ("elapsed", run["elapsed_seconds"], format_duration),
-        ("goodput", goodput_text(spent), str),
+        (GOODPUT, goodput_text(spent), str),
         ("attempts", run["attempts"], str),
         ("incidents", run["incidents"], str),
         ("steps", status.get("step"), "{:,}".format),
