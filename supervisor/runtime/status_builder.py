@@ -23,6 +23,7 @@ from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
     RemoteStatus,
+    SliceTrial,
     SnapshotStatus,
     TierStatus,
 )
@@ -42,6 +43,7 @@ from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
 from supervisor.wire.page import PHASE_NAMES, MemorySource, Page, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
+from supervisor.wire.slices import count
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 NO_STEP = "no step was done, so there is nothing to resume"
@@ -140,6 +142,7 @@ def job_status(
         reached["forecast_seconds"] = facts.forecast_seconds
     if page is not None and pid is not None and not facts.behind:
         reached["snapshot_wait_seconds"] = _waits(view, now)
+        reached["slice_trial"] = view.slice_trial
     return JobStatus(
         job=facts.job,
         state=facts.state,
@@ -150,7 +153,7 @@ def job_status(
         snapshot_plan=view.snapshot_plan,
         remote=facts.remote,
         standby=facts.standby,
-        overrides=_in_force(facts, page),
+        overrides=_in_force(facts, page, reached.get("slice_trial")),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
         tiers=UNREAD_TIERS
@@ -222,10 +225,14 @@ def _has_stepped(facts: RunFacts, page: Page | None) -> bool:
     return history.past.trained or any(steps) or facts.view.first_step is not None
 
 
-def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:
+def _in_force(
+    facts: RunFacts, page: Page | None, trial: SliceTrial | None
+) -> dict[str, object]:
     """How many slices there are is found out while it trains, not as it was planned."""
     found = in_force(facts.overrides, facts.history.last)
-    if "slices" in found and page is not None and page.slices:
+    if "slices" in found and trial is not None:
+        found["slices"] = count(batch=trial.batch, size=trial.size)
+    elif "slices" in found and page is not None and page.slices:
         found["slices"] = page.slices
     return found
 

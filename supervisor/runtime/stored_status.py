@@ -96,7 +96,7 @@ def stored_status(
     if not alive:
         page, tiers = in_this_boot(files, page, totals.of(number, files))
         view = replace(view, tiers=tiers)
-    history = History(attempts=attempts)
+    history = History(attempts=attempts, budget_since=run.budget_since)
     facts = RunFacts(
         job=run.job,
         state=state,
@@ -138,7 +138,8 @@ def _limits(run: RunRow, history: History) -> Liveness | None:
     if told is None:
         return None
     known = {one.name: told[one.name] for one in fields(Deadlines) if one.name in told}
-    return Liveness(deadlines=Deadlines(**known), learned=history.intervals)
+    limits, earlier = Liveness(deadlines=Deadlines(**known)), history.earlier
+    return limits.fresh(earlier.intervals, hangs=earlier.hangs)
 
 
 def _is_sent(run: RunRow) -> bool:

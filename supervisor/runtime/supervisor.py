@@ -43,7 +43,7 @@ from supervisor.core.lifecycle.events import (
     SpawnFailed,
     StepFailed,
 )
-from supervisor.core.lifecycle.run_state import RunPhase, RunState
+from supervisor.core.lifecycle.run_state import RunPhase, RunState, taken_over
 from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
@@ -271,8 +271,7 @@ class Supervisor:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._following.start(attempt, taken_over=True)
         self.progress.take_over(self.run.attempt)
-        launching = replace(self.run, phase=RunPhase.LAUNCHING, deadline=None)
-        self.run = replace(launching, message=f"attempt {self.run.attempt}")
+        self.run = taken_over(self.run)
 
     def adopt(self, exited: Exited, *, recovery: Sequence[Event] = ()) -> None:
         """Begin with the end of an attempt that an earlier supervisor started.

@@ -152,7 +152,7 @@ def blocks_figure(
         return tag("p", "No block was free.")
     most = max(bar.bytes for bar in drawn) or 1
     scale = (BARS_WIDTH - LABEL - FIGURE) / most
-    about = verdict_sentence(
+    about = blocks_sentence(
         free, requested_bytes=requested_bytes, growth_bytes=growth_bytes
     )
     parts: list[Element] = []
@@ -195,7 +195,7 @@ def blocks_figure(
     )
 
 
-def verdict_sentence(
+def blocks_sentence(
     free: Sequence[int], *, requested_bytes: int | None, growth_bytes: int | None
 ) -> str:
     """What the bars show, said."""

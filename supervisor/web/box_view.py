@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from supervisor.core.jobs.job_status import state_words
 from supervisor.core.text.units import format_duration, format_size, local_time
 from supervisor.web.line_chart import scrolling
 from supervisor.web.markup import Element, tag
-from supervisor.web.run_view import loss_text, state_text
+from supervisor.web.run_view import loss_text
 from supervisor.web.scales import seconds_text
 
 RUNS = 50
@@ -46,7 +47,7 @@ def _job_row(job: Mapping[str, Any]) -> Element:
         memory,
         str(job["message"] or ""),
     )
-    state = state_text(str(job["state"]))
+    state = state_words(str(job["state"]))
     kind = f"is-{state.replace(' ', '-')}"
     return tag(
         "tr",
@@ -117,7 +118,7 @@ def _run_row(run: Mapping[str, Any]) -> Element:
     cells = (
         str(run["run"]),
         str(run["user"] or ""),
-        state_text(str(run["state"])),
+        state_words(str(run["state"])),
         local_time(run["began_at"]),
         "" if elapsed is None else format_duration(elapsed),
         str(run["attempts"]),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from supervisor.core.jobs.job_status import state_words
 from supervisor.core.text.units import local_time
 from supervisor.web.document import Section, contents, document
 from supervisor.web.incident_view import (
@@ -21,7 +22,6 @@ from supervisor.web.run_view import (
     advice_part,
     attempts_part,
     incidents_part,
-    state_text,
     summary_part,
 )
 
@@ -68,7 +68,7 @@ def run_about(dossier: RunDossier) -> str:
     versions = ", ".join(f"{n} {v}" for n, v in dossier.versions.items())
     until = "" if run["ended_at"] is None else f" to {local_time(run['ended_at'])}"
     parts = [
-        state_text(run["state"]),
+        state_words(run["state"]),
         f"{local_time(run['began_at'])}{until}",
         str(run["user"] or ""),
         versions,

@@ -40,7 +40,7 @@ STEPS = Axis(name="step", form=lambda v: f"{v:,.0f}")
 
 def progress_charts(dossier: RunDossier) -> list[Chart]:
     """By step: they lie above each other where steps were done again."""
-    loss = _lines(dossier, "step", {"loss": "loss"})
+    loss = _lines(dossier, "loss_step", {"loss": "loss"})
     by_step = [Mark(x=float(i["failed_step"]), label=f"#{i['id']}", about=_about(i))
                for i in dossier.incidents if i["failed_step"] is not None]  # fmt: skip
     seconds = _lines(dossier, "step", {"step_seconds": "seconds a step"})
@@ -190,12 +190,22 @@ def _segments(dossier: RunDossier, by: str, column: str) -> Segments:
 def column_points(
     series: Mapping[str, Any], by: str, column: str, *, shift: float = 0.0
 ) -> tuple[tuple[float, float], ...]:
-    """A column of a series over its steps (``step``) or its time."""
+    """A column of a series over its steps (``step``; ``loss_step``: those that the loss is
+    of), or over its time (``time``)."""
     values: list[float | None] = series.get(column) or []
-    named = "step" if by == "step" else "seconds"
-    places: list[float | None] = series.get(named) or []
     found: dict[float, float] = {}
-    for place, value in zip(places, values, strict=False):
+    for place, value in zip(_places(series, by), values, strict=False):
         if place is not None and value is not None:
-            found[float(place) + (0.0 if by == "step" else shift)] = float(value)
+            found[float(place) + (shift if by == "time" else 0.0)] = float(value)
     return tuple(found.items())
+
+
+def _places(series: Mapping[str, Any], by: str) -> list[float | None]:
+    """Where an older version kept no step of a loss, the newest step beside it."""
+    if by == "time":
+        return series.get("seconds") or []
+    steps: list[float | None] = series.get("step") or []
+    if by == "step" or not series.get("loss_step"):
+        return steps
+    pairs = zip(series["loss_step"], steps, strict=False)
+    return [step if of_loss is None else of_loss for of_loss, step in pairs]

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import incident_headline
+from supervisor.core.jobs.job_status import state_words
 from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
     counted,
@@ -102,6 +103,7 @@ def advice_part(dossier: RunDossier) -> Element | None:
     return tag("ol", items, class_="incidents")
 
 
+GOODPUT = "goodput (time in steps that counted)"
 USUAL_START_SECONDS = 60.0
 """Imports and data take no longer, as a rule."""
 UNCOUNTED_SHARE = 0.05
@@ -132,9 +134,9 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
     """The figures, named; what is not known is left out."""
     run, status = dossier.run, dossier.status
     return _known(
-        ("state", str(run["state"]), state_text),
+        ("state", str(run["state"]), state_words),
         ("elapsed", run["elapsed_seconds"], format_duration),
-        ("goodput", goodput_text(spent), str),
+        (GOODPUT, goodput_text(spent), str),
         ("attempts", run["attempts"], str),
         ("incidents", run["incidents"], str),
         ("steps", status.get("step"), "{:,}".format),
@@ -176,11 +178,6 @@ def loss_text(status: Mapping[str, Any]) -> str:
         of_step=status.get("loss_step"),
         step=status.get("step"),
     )
-
-
-def state_text(state: str) -> str:
-    """A state in words."""
-    return state.replace("_", " ")
 
 
 def tiles(figures: Mapping[str, str]) -> Element:

@@ -220,7 +220,9 @@ class Attempt(PageReporter):
         self.spent_in(self.phase_at(done - steps), seconds)
 
     def goes_on(self, directive: Directive, *, failed_step: int) -> None:
-        """A step failed, and the attempt goes on from an earlier one, by ``directive``."""
+        """A step failed, and the attempt goes on from an earlier one, by ``directive``:
+        the loss that is shown is of a step that is not done now."""
+        self.set(loss=None, loss_step=None)
         self.directive = directive
         self._done_before = max(self._done_before, failed_step)
         for what in LOSS_REMEDIES:

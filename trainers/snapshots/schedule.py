@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 FEW = 20
 """Until then one comes after so many times its cost at the latest."""
+YOUNG = "by Young's formula that loses least"
 FIRST = "the first snapshot is taken at once; from its cost the next are planned"
 
 
@@ -165,7 +166,7 @@ class SnapshotSchedule:
             because += f"the budget is {self.budget:.1%}"
         else:
             between = _short(self.between_failures)
-            because += f"a failure is expected every {between} (Young)"
+            because += f"a failure is expected every {between}; {YOUNG}"
         return seconds, because + _bounded(seconds, self.durable_bounds)
 
 

@@ -12,7 +12,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import parse_status, record_of
-from supervisor.core.diagnosis.explain import HEADLINES
+from supervisor.core.diagnosis.explain import diagnosis_headline
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.memory.figures import MemoryFigures
@@ -62,7 +62,7 @@ def to_text(diagnosis: Diagnosis) -> str:
     """The same for a person."""
     if diagnosis.cause is Cause.NONE:
         return "none: this log shows no failure."
-    lines = [f"{diagnosis.cause}: {HEADLINES[diagnosis.cause]}", ""]
+    lines = [f"{diagnosis.cause}: {diagnosis_headline(diagnosis)}", ""]
     for reason in diagnosis.because:
         place = "" if reason.line is None else f"line {reason.line}: "
         lines.append(f"  {place}{reason.text}  [{reason.signature}]")

@@ -37,7 +37,7 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.job_status import JobState, state_words
 from supervisor.core.text.units import counted
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 
@@ -165,7 +165,7 @@ def tell(job: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _told(job: dict[str, Any]) -> str:
-    told = [job["job"], job["state"].replace("_", " ")]
+    told = [job["job"], state_words(job["state"])]
     return ": ".join(
         told if job["message"] == job["state"] else [*told, job["message"]]
     )

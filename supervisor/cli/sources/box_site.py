@@ -14,6 +14,7 @@ from supervisor.core.jobs.accounting.progress_series import (
     ProgressSeries,
     series_from_json,
 )
+from supervisor.core.jobs.job_status import state_words
 from supervisor.core.text.units import local_time
 from supervisor.web.box_view import gpus_part, history_part, jobs_part
 from supervisor.web.document import Section, asset, document
@@ -121,11 +122,11 @@ class BoxSite:
 
     def _job(self, source: BoxSource, name: str) -> Screen:
         dossier = self._with_now(source.run(name))
-        state, attempt = dossier.run["state"], dossier.status["attempt"]
+        state = state_words(str(dossier.run["state"]))
         return Screen(
             title=run_title(dossier),
             about=run_about(dossier),
-            stage=f"{name}: {state}, attempt {attempt}.".replace("_", " "),
+            stage=f"{name}: {state}, attempt {dossier.status['attempt']}.",
             sections=run_sections(dossier, link="../incidents/{}".format),
         )
 
@@ -160,6 +161,7 @@ def point_now(status: Mapping[str, Any], seconds: float) -> ProgressPoint:
         step=status["step"],
         epoch=status["epoch"],
         loss=status["loss"],
+        loss_step=None if status["loss"] is None else status.get("loss_step"),
         step_seconds=status["step_seconds"],
         device_bytes=status["memory_in_use_bytes"],
         pool_bytes=allocator.get("pool_bytes"),

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from supervisor.cli.options import fail, show
+from supervisor.core.jobs.job_status import state_words
 from supervisor.core.jobs.remote.remote_address import checked_address
 from supervisor.core.jobs.remote.remote_tier import chains
 from supervisor.core.text.units import local_time
@@ -96,7 +97,5 @@ def _line(one: RemoteJobStatus) -> str:
     if one.step is not None and one.bytes is not None and one.at is not None:
         size = f"{one.bytes / 2**20:.1f} MiB"
         where = f"step {one.step} ({size}, taken {local_time(one.at)}, {one.snapshots} there)"
-    state = one.state.replace("_", " ")
-    return (
-        f"{one.job} · {state} on {one.host} as of {local_time(one.told_at)} · {where}"
-    )
+    told = f"{state_words(one.state)} on {one.host} as of {local_time(one.told_at)}"
+    return f"{one.job} · {told} · {where}"

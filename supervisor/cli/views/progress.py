@@ -37,9 +37,9 @@ def progress_line(status: JobStatus) -> str:
     if status.state is not JobState.RUNNING or status.step is None:
         phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
         message = "" if status.message == status.state else f" · {status.message}"
-        still = stillness(status)
-        silence = f" · {still}" if still else ""
-        return f"{status.job} · {status.state.words}{phase}{message}{silence}"
+        trial = slice_trial(status)
+        more = "".join(f" · {one}" for one in (trial, stillness(status)) if one)
+        return f"{status.job} · {status.state.words}{phase}{message}{more}"
     still = stillness(status)
     pace = None if still else status.step_seconds
     parts = [
@@ -115,7 +115,17 @@ def _memory(status: JobStatus) -> str:
     return f"{used} of {about}{format_size(status.memory_limit_bytes)}"
 
 
+def slice_trial(status: JobStatus) -> str:
+    """That sizes of slices are being tried; else nothing."""
+    trial = status.slice_trial
+    if trial is None:
+        return ""
+    return f"trying how many samples fit at once ({trial.size} of {trial.batch})"
+
+
 def _slices(status: JobStatus) -> str:
+    if status.slice_trial is not None:
+        return slice_trial(status)
     if status.effective_batch is None:
         return ""
     if status.slices is None or status.slices <= 1:

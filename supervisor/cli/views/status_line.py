@@ -14,6 +14,7 @@ from supervisor.cli.views.progress import (
     SILENT_SECONDS,
     USUAL_STEPS,
     loss_beside_step,
+    slice_trial,
 )
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import format_duration, format_size
@@ -144,6 +145,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
             (9, f"{status.job} · {status.state.words}{phase}"),
             (5, attempt),
             (2, message),
+            (6, slice_trial(status)),
             (4, elapsed),
             (8, silence),
         ]
@@ -195,6 +197,8 @@ def _memory(status: JobStatus) -> str:
 
 
 def _slices(status: JobStatus) -> str:
+    if status.slice_trial is not None:
+        return slice_trial(status)
     sliced = status.slices is not None and status.slices > 1
     return f"{status.slices} slices" if sliced else ""
 

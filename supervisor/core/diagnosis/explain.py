@@ -112,12 +112,17 @@ def incident_headline(incident: Mapping[str, Any]) -> str:
     return UNSAVED.get(happened) or _special(incident) or HEADLINES[cause]
 
 
-def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
-    """The cause in words, then figures, then what showed it: the raw line last."""
+def diagnosis_headline(diagnosis: Diagnosis, *, happened: str = "") -> str:
+    """The same of a diagnosis, before there is an incident."""
     found = [{"signature": r.signature, "code": r.code} for r in diagnosis.because]
-    headline = incident_headline(
+    return incident_headline(
         {"cause": diagnosis.cause, "happened": happened, "because": found}
     )
+
+
+def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
+    """The cause in words, then figures, then what showed it: the raw line last."""
+    headline = diagnosis_headline(diagnosis, happened=happened)
     figures = [r for r in diagnosis.because if r.signature == FIGURES][:1]
     shown = [*figures, *(r for r in diagnosis.because[:1] if r not in figures)]
     told = f": {' '.join(map(_quoted, shown))}" if shown else ""

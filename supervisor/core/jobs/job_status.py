@@ -9,6 +9,11 @@ from typing import Any, cast
 from supervisor.core.causes import Cause
 
 
+def state_words(state: str) -> str:
+    """A state for people: ``gave up``; of a newer version's, too."""
+    return state.replace("_", " ")
+
+
 class JobState(enum.StrEnum):
     """Where a job is, as people and metrics are told, and as the ledger keeps it; what the
     transition table moves between is finer (``core.lifecycle.run_state.RunPhase``)."""
@@ -34,7 +39,7 @@ class JobState(enum.StrEnum):
     @property
     def words(self) -> str:
         """For people: ``gave up``."""
-        return self.value.replace("_", " ")
+        return state_words(self.value)
 
     @property
     def ended(self) -> bool:
@@ -58,6 +63,16 @@ class SnapshotPlan:
     memory_seconds: float | None
     durable_seconds: float | None
     because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceTrial:
+    """The search, in the first steps, for how many samples fit at once."""
+
+    size: int
+    """Samples a slice that are tried now."""
+    batch: int
+    """Samples in a whole batch, of one device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +172,8 @@ class JobStatus:
     effective_batch: int | None = None
     slices: int | None = None
     slice_size: int | None = None
+    slice_trial: SliceTrial | None = None
+    """None: no size is being tried; the slices are those to stay with."""
     snapshot: SnapshotStatus | None = None
     tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
     """By the names of ``wire.snapshots.manifest``."""
@@ -240,6 +257,7 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     nested = {
         "snapshot": SnapshotStatus,
         "snapshot_plan": SnapshotPlan,
+        "slice_trial": SliceTrial,
         "remote": RemoteStatus,
         "allocator": AllocatorStatus,
     }

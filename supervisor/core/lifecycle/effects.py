@@ -80,7 +80,7 @@ class UpdateIncident:
     lost_steps: int | None = None
     downtime_seconds: float | None = None
     slices: int | None = None
-    """What measuring settled on, where the remedy could only begin with a guess."""
+    """What measuring settled on, where the remedy could not know it."""
     deviations: tuple[str, ...] = ()
     note: str | None = None
     """Another deviation, beside those that are known."""

@@ -55,6 +55,8 @@ class ProgressReported:
     """Monotonic seconds of that step, as the attempt told; None: when it is heard of."""
     measured: bool = False
     """Whether ``slice_size`` was found by measuring, and is settled now."""
+    trial: bool = False
+    """Whether it is being tried: another may follow."""
     deviations: tuple[str, ...] = ()
     """In what way slices change the computation by more than rounding."""
 

@@ -39,7 +39,7 @@ def learned(run: RunState, event: ProgressReported, now: float) -> Step:
     followed, effects = _follow_incident(newer, event, now)
     effects = (*effects, *said)
     sliced = [a for a in run.history.ends if a.remedy is RemedyKind.MICROBATCH]
-    if sliced and event.measured:
+    if sliced and _settles(run.overrides, event):
         update = UpdateIncident(
             attempt=sliced[-1].number,
             recovery=sliced[-1].recovery,
@@ -47,6 +47,14 @@ def learned(run: RunState, event: ProgressReported, now: float) -> Step:
         )
         effects = (*effects, update)
     return followed, effects
+
+
+def _settles(overrides: Overrides, event: ProgressReported) -> bool:
+    """Whether it tells how many slices there are where the remedy could not: what was
+    measured, or what is done where nothing can be."""
+    plan = overrides.plan
+    open_yet = plan is not None and plan.calibrate and not event.trial
+    return event.measured or (open_yet and event.slices is not None)
 
 
 _NEWS = (

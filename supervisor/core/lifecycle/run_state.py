@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from supervisor.core.diagnosis.evidence import Killed
@@ -116,6 +116,19 @@ class RunState:
     def state(self) -> JobState:
         """Where the run is, as it is shown."""
         return self.phase.shown
+
+
+def taken_over(run: RunState) -> RunState:
+    """``run``, whose newest attempt an earlier supervisor started, and still runs: a hang
+    is judged by what was known at its launch, as it would have been."""
+    earlier = run.history.earlier
+    return replace(
+        run,
+        phase=RunPhase.LAUNCHING,
+        deadline=None,
+        liveness=run.liveness.fresh(earlier.intervals, hangs=earlier.hangs),
+        message=f"attempt {run.attempt}",
+    )
 
 
 Step = tuple[RunState, tuple[Effect, ...]]

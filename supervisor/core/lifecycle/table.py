@@ -118,7 +118,7 @@ def _launch(run: RunState, event: GateClear, _now: float) -> Step:
         history=run.history.begun(number).updated(overrides=stored, applied={}),
         overrides=overrides,
         quarantined=kept,
-        liveness=run.liveness.fresh(run.history.intervals, hangs=_hangs(run)),
+        liveness=run.liveness.fresh(run.history.intervals, hangs=run.history.hangs),
         unsaved=frozenset(),
         deadline=None,
         waiting_since=None,
@@ -127,14 +127,6 @@ def _launch(run: RunState, event: GateClear, _now: float) -> Step:
     )
     prove = run.policy.proves(run.history, stored)
     return launched, (Launch(number=number, overrides=overrides, prove=prove),)
-
-
-def _hangs(run: RunState) -> int:
-    """How many attempts in a row were killed for a hang, without progress."""
-    last = run.history.last
-    if last is None or last.cause is not Cause.STALLED:
-        return 0
-    return run.history.fruitless(Cause.STALLED)
 
 
 def _spawned(run: RunState, event: Spawned, now: float) -> Step:

@@ -248,6 +248,19 @@ class History:
         known = (one for attempt in self.attempts for one in attempt.intervals)
         return together((*self.past.intervals, *known))
 
+    @property
+    def hangs(self) -> int:
+        """How many restarts in a row, up to now, that followed a hang brought no progress."""
+        last = self.last
+        if last is None or last.cause is not Cause.STALLED:
+            return 0
+        return self.fruitless(Cause.STALLED)
+
+    @property
+    def earlier(self) -> "History":
+        """Without the newest attempt: as it was when that was launched."""
+        return replace(self, attempts=self.attempts[:-1])
+
     def begun(self, number: int) -> "History":
         """With a new attempt at the end."""
         longer = (*self.attempts, AttemptHistory(number=number))

@@ -134,6 +134,10 @@ _BEFORE: Mapping[str, object] = {
 """What holds where nothing was changed, and the spec asks for nothing else."""
 
 
+TO_BE_FOUND = "as many as its first steps find"
+"""Slices, where the next attempt measures how many samples fit."""
+
+
 def changes(
     before: Overrides, after: Overrides, *, asked: Mapping[str, object] = _BEFORE
 ) -> dict[str, object]:
@@ -143,8 +147,10 @@ def changes(
     """
     old, new = described(before), described(after)
     plain = {**_BEFORE, **asked}
+    measures = after.plan is not None and after.plan.calibrate
+    told = {**new, "slices": TO_BE_FOUND} if measures else new
     return {
-        name: [old.get(name, plain.get(name)), new.get(name, plain.get(name))]
+        name: [old.get(name, plain.get(name)), told.get(name, plain.get(name))]
         for name in [*old, *(n for n in new if n not in old)]
         if old.get(name) != new.get(name)
     }

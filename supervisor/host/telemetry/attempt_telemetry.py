@@ -11,7 +11,7 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
     Taken,
 )
 from supervisor.core.jobs.accounting.snapshot_stats import fold as fold_tiers
-from supervisor.core.jobs.job_status import SnapshotPlan
+from supervisor.core.jobs.job_status import SliceTrial, SnapshotPlan
 from supervisor.core.lifecycle.events import (
     Applied,
     Event,
@@ -67,6 +67,8 @@ class AttemptView:
     tiers: SnapshotStats = NO_SNAPSHOTS
     evidence: StepEvidence | None = None
     """How steps spend their time, as the newest call of ``fit`` told last."""
+    slice_trial: SliceTrial | None = None
+    """The size of a slice that is being tried; None: none is."""
     validated: bool = False
     """An epoch came to its end, with its validation."""
     asks: int = 0
@@ -169,6 +171,14 @@ def _fit_began(record: Record) -> dict[str, Any]:
     return {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
 
 
+def _sliced(record: Record) -> dict[str, Any]:
+    size, batch = _integer(record, "size"), _integer(record, "batch")
+    tried = size_source(record.fields) is SizeSource.TRIAL
+    if not tried or size is None or batch is None:
+        return {"slice_trial": None}
+    return {"slice_trial": SliceTrial(size=size, batch=batch)}
+
+
 def _promised(record: Record) -> dict[str, Any]:
     return {"promised": True} if record.fields.get("bits") is True else {}
 
@@ -182,7 +192,8 @@ def _epoch_ended(record: Record) -> dict[str, Any]:
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
     RecordKind.FIT_BEGAN: _fit_began,
-    RecordKind.FIT_ENDED: lambda _: {"in_fit": False},
+    RecordKind.FIT_ENDED: lambda _: {"in_fit": False, "slice_trial": None},
+    RecordKind.MICROBATCH: _sliced,
     RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
@@ -203,6 +214,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
         "log_from": _integer(r, "log_bytes") or 0,
         "non_finite": None,
         "first_step": None,
+        "slice_trial": None,
     },
 }
 """What a record of each kind changes in the view; the others change nothing."""
@@ -221,12 +233,13 @@ def learned(record: Record) -> ProgressReported | None:
     known: dict[str, Any] = {
         ours: _integer(record, theirs) for ours, theirs in names.items()
     }
-    jit = record.fields.get("jit")
+    jit, source = record.fields.get("jit"), size_source(record.fields)
     return ProgressReported(
         **known,
         at=record.ns / 1e9 if known.get("first_step") is not None else None,
         jit=jit if isinstance(jit, bool) else None,
-        measured=size_source(record.fields) is SizeSource.MEASURED,
+        measured=source is SizeSource.MEASURED,
+        trial=source is SizeSource.TRIAL,
         deviations=_sentences(record.fields.get("deviations")),
         model=_text(record, "model") or None,
     )

@@ -26,11 +26,13 @@ SHARE = 20
 
 def point_of(page: Page, *, seconds: float) -> ProgressPoint:
     """What ``page`` tells, so many ``seconds`` after the launch of its attempt."""
+    loss = _figure(page.loss)
     return ProgressPoint(
         seconds=round(max(seconds, 0.0), 3),
         step=page.step,
         epoch=page.epoch,
-        loss=_figure(page.loss),
+        loss=loss,
+        loss_step=None if loss is None else page.loss_step or None,
         step_seconds=_figure(page.step_seconds),
         device_bytes=page.memory_in_use_bytes,
         pool_bytes=page.memory_pool_bytes,

@@ -7,24 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
+from supervisor.core.causes import Cause
+from supervisor.core.jobs.job_status import (
+    JobState,
+    JobStatus,
+    SliceTrial,
+    TierStatus,
+)
 from supervisor.core.metrics.run_counters import KeptSeconds
-from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
+from supervisor.core.remediation.overrides import Overrides
 from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import acquire
+from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.runtime.status_builder import (
     NO_STEP,
+    RunFacts,
     SnapshotTotals,
     ended_attempts,
+    job_status,
     remote_status,
 )
 from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
-from supervisor.wire.page import PageWriter, Phase
+from supervisor.wire.page import Page, PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from tests.support.long_stories import long_story
 
@@ -269,3 +280,52 @@ def test_the_step_of_a_loss_is_told(
     PageWriter(files.page).set(step=44, **page)
     found = status(ledger, tmp_path)
     assert (found.loss, found.loss_step) == told
+
+
+@pytest.mark.parametrize(("forgiven", "limit"), [(False, 240.0), (True, 120.0)])
+def test_after_hangs_in_vain_a_longer_wait_is_told(
+    ledger: Ledger, tmp_path: Path, *, forgiven: bool, limit: float
+) -> None:
+    """As long as its supervisor waits; not after a person has started it again."""
+    spec = {"liveness": {"step": 120.0, "silent": 60.0}}
+    ledger.resume_run(1, script_hash="1", spec=spec)
+    for number in (3, 4):
+        hung = AttemptHistory(number=number, cause=Cause.STALLED, snapshot_step=8)
+        ledger.put_attempt(1, hung, now=2.0)
+    if forgiven:
+        ledger.resume_run(1, script_hash="1", spec=spec)
+    ledger.put_attempt(1, AttemptHistory(number=5), now=3.0)
+    paths = StatePaths(tmp_path)
+    files = paths.run("digits", 1).attempt(5)
+    began(files, boot_id(), pid=os.getpid())
+    PageWriter(files.page).set(
+        phase=int(Phase.TRAINING), step=3, progress_ns=10**9, heartbeat_ns=9 * 10**9
+    )
+    paths.lock("digits").parent.mkdir(parents=True, exist_ok=True)
+    lock = acquire(paths.lock("digits"))
+    assert lock is not None
+    assert status(ledger, tmp_path).hang_seconds == limit
+    lock.release()
+
+
+@pytest.mark.parametrize(("pid", "told"), [(7, 31), (None, 3)])
+def test_slices_that_are_tried_are_those_in_force(pid: int | None, told: int) -> None:
+    """Not those of the plan, which could only guess; of a process that has ended what its
+    page told last."""
+    plan = MicrobatchPlan(
+        slice_size=256, slices=2, calibrate=True, ceiling=512, because="none fits"
+    )
+    overrides = Overrides(plan=plan)
+    trial = SliceTrial(size=17, batch=512)
+    facts = RunFacts(
+        job="digits",
+        state=JobState.RUNNING,
+        attempt=2,
+        message="",
+        overrides=overrides,
+        history=History(attempts=(AttemptHistory(number=2, overrides=overrides),)),
+        view=AttemptView(slice_trial=trial),
+    )
+    found = job_status(facts, Page(slices=3), pid=pid, now=1.0)
+    assert found.slice_trial == (None if pid is None else trial)
+    assert found.overrides == {"slices": told}

@@ -13,8 +13,8 @@ from supervisor.web.allocator_drawing import (
     ROWS,
     WIDTH,
     bars,
+    blocks_sentence,
     stretches,
-    verdict_sentence,
 )
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import goodput_text
@@ -48,7 +48,7 @@ def test_the_request_and_the_largest_blocks(free: list[int], asked: int) -> None
     drawn = bars(free, requested_bytes=asked)
     assert (drawn[0].kind, drawn[0].bytes) == ("asked", asked)
     assert [one.bytes for one in drawn[1:]] == sorted(free, reverse=True)[:BLOCKS]
-    said = verdict_sentence(free, requested_bytes=asked, growth_bytes=0)
+    said = blocks_sentence(free, requested_bytes=asked, growth_bytes=0)
     assert ("no free block is as large" in said) == (max(free, default=0) < asked)
 
 

@@ -5,8 +5,10 @@ from typing import Any, cast
 
 from supervisor.core.causes import Cause
 from supervisor.web.markup import render
+from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
     RunDossier,
+    figures_of,
     goodput_text,
     incidents_part,
     spent_of,
@@ -76,3 +78,18 @@ def test_two_attempts_of_several_fits_count_together() -> None:
     run = {"elapsed_seconds": 100.0, "attempts": 2}
     phases = {"training": 50.0, "validating": 20.0, "replaying": 10.0}
     assert goodput(run, {"phase_seconds": phases}) == "60%"
+
+
+def test_what_goodput_is_stands_beside_it() -> None:
+    """The word alone tells nothing to who meets it first."""
+    run = dict.fromkeys((
+        "state", "elapsed_seconds", "attempts", "incidents", "device_peak_bytes",
+        "host_peak_bytes", "gpu_seconds", "lost_steps", "downtime_seconds",
+    ))  # fmt: skip
+    dossier = SimpleNamespace(run={**run, "state": "gave_up"}, status={})
+    spent = TimeSpent(phases={}, elapsed_seconds=100.0, steps=50, step_seconds=50.0)
+    known = figures_of(cast("RunDossier", dossier), spent)
+    assert known == {
+        "state": "gave up",
+        "goodput (time in steps that counted)": "50%",
+    }

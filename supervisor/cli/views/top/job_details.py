@@ -12,6 +12,7 @@ from supervisor.cli.views.progress import (
     ago,
     plan_line,
     remote_line,
+    slice_trial,
     stillness,
 )
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
@@ -116,8 +117,13 @@ def _speed(
     trend = sparkline(history.seconds[status.job])
     yield "step time", f"{step_time(job)} {trend}".strip(), Tone.NORMAL
     if status.effective_batch is not None:
-        cut = f" in {status.slices} slices" if (status.slices or 0) > 1 else ""
-        yield "batch", f"{status.effective_batch}{cut}", Tone.NORMAL
+        yield "batch", f"{status.effective_batch}{_cut(status)}", Tone.NORMAL
+
+
+def _cut(status: JobStatus) -> str:
+    if status.slice_trial is not None:
+        return f", {slice_trial(status)}"
+    return f" in {status.slices} slices" if (status.slices or 0) > 1 else ""
 
 
 def _memory(

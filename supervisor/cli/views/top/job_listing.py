@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.job_status import JobState, state_words
 
 ListedJob = Mapping[str, Any]
 """In the shape of ``status --json``."""
@@ -106,4 +106,4 @@ def _sought_in(job: ListedJob) -> str:
 
 def shown_state(job: ListedJob) -> str:
     """In words."""
-    return str(job["state"]).replace("_", " ")
+    return state_words(str(job["state"]))

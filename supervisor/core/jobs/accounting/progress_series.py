@@ -24,6 +24,8 @@ class ProgressPoint:
     epoch: int | None = None
     """From 0, as Keras counts."""
     loss: float | None = None
+    loss_step: int | None = None
+    """The step that ``loss`` is of; None: an older version did not keep it."""
     step_seconds: float | None = None
     device_bytes: int | None = None
     """The framework's allocator: in use."""

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from supervisor.cli.commands.diagnose_command import diagnose
+from supervisor.core.diagnosis.explain import NOT_WRITTEN
 
 OOM = (
     "CUDA out of memory. Tried to allocate 20.00 GiB (GPU 0; 7.79 GiB total capacity; "
@@ -76,3 +77,10 @@ def test_errors_are_one_sentence_and_exit_2(arguments: list[str]) -> None:
     result = CliRunner().invoke(diagnose, arguments, input="")
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+
+
+def test_what_is_known_more_exactly_than_the_cause_is_the_headline() -> None:
+    """As ``run`` and ``explain`` tell it."""
+    log = "OSError: [Errno 30] Read-only file system: '/data/out.csv'\n"
+    told = CliRunner().invoke(diagnose, ["-"], input=log).output
+    assert told.startswith(f"user_error: {NOT_WRITTEN}\n")

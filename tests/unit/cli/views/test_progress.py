@@ -12,6 +12,7 @@ from supervisor.cli.views.status_line import RunView, status_line
 from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
+    SliceTrial,
     SnapshotStatus,
     TierStatus,
 )
@@ -39,6 +40,30 @@ def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
     """There is no epoch to count in, only the optimizer's counter."""
     assert "step 3" in line("between")
     assert line("between").endswith("in a callback, or outside of fit")
+
+
+def test_while_sizes_are_tried_it_says_so() -> None:
+    """The first steps after a batch did not fit are slow, and their slices not yet those
+    to stay with; the first of them compiles, and no step is done."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=2,
+        phase="training",
+        pid=7,
+        step=3,
+        effective_batch=512,
+        slices=31,
+        slice_trial=SliceTrial(size=17, batch=512),
+    )
+    said = "trying how many samples fit at once (17 of 512)"
+    for one in (status, replace(status, step=None, phase="compiling")):
+        assert said in progress_line(one)
+        assert said in status_line(RunView(status=one, elapsed_seconds=1.0), 200)
+    assert "31 slices" not in progress_line(status)
+    found = replace(status, slice_trial=None)
+    assert "batch 512 in 31 slices" in progress_line(found)
+    assert "31 slices" in status_line(RunView(status=found, elapsed_seconds=1.0), 200)
 
 
 def test_a_state_is_not_said_twice() -> None:

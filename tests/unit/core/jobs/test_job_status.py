@@ -9,6 +9,7 @@ from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
     JobStatus,
+    SliceTrial,
     SnapshotPlan,
     SnapshotStatus,
     TierStatus,
@@ -22,6 +23,7 @@ STATUS = JobStatus(
     attempt=2,
     slices=4,
     slice_size=8,
+    slice_trial=SliceTrial(size=8, batch=32),
     snapshot=SnapshotStatus(step=3, age_seconds=1.5),
     snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
     allocator=AllocatorStatus(pool_bytes=9, source="estimate"),
@@ -51,6 +53,7 @@ def test_there_and_back() -> None:
     )
     assert again.allocator == STATUS.allocator
     assert again.tiers == STATUS.tiers
+    assert again.slice_trial == STATUS.slice_trial
     assert again.advisories == STATUS.advisories
 
 

@@ -107,7 +107,7 @@ def test_what_is_done_again_and_the_seconds_belong_to_that_incident() -> None:
     """From the failure to the first step after it."""
     run, _ = happen(running(), failed(), now=100.0)
     run, _ = happen(run, WentOn(1), now=101.0)
-    sliced = ProgressReported(batch=32, slices=4, slice_size=8)
+    sliced = ProgressReported(batch=32, slices=4, slice_size=8, trial=True)
     run, effects = happen(run, sliced, ProgressReported(restored_step=15), now=101.5)
     run, more = happen(run, ProgressReported(first_step=16), now=102.0)
     updates = [one for one in [*effects, *more] if isinstance(one, UpdateIncident)]
@@ -140,7 +140,7 @@ def test_its_failures_count_for_the_planner_and_the_budgets() -> None:
     """Slices that failed in a process are never asked for again, nor is a loss that was
     lost in the same place gone back from twice."""
     run, _ = happen(running(), failed(), WentOn(1))
-    sliced = ProgressReported(batch=32, slices=4, slice_size=8)
+    sliced = ProgressReported(batch=32, slices=4, slice_size=8, trial=True)
     run, _ = happen(run, sliced, ProgressReported(first_step=16))
     _, effects = happen(run, failed(2, last=30, snapshot=25))
     overrides = answer(effects).overrides
@@ -257,7 +257,7 @@ def test_the_seconds_end_with_the_step_itself(
     """A supervisor that took the attempt over hears of it late. A time that cannot be is
     not believed: the file may hold anything."""
     run, _ = happen(running(), failed(), WentOn(1), now=100.0)
-    sliced = ProgressReported(batch=32, slices=4, slice_size=8)
+    sliced = ProgressReported(batch=32, slices=4, slice_size=8, trial=True)
     step = ProgressReported(restored_step=15, first_step=16, at=told)
     _, effects = happen(run, sliced, step, now=150.0)
     (update,) = [one for one in effects if isinstance(one, UpdateIncident)]

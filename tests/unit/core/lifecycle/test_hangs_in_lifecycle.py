@@ -33,7 +33,7 @@ from supervisor.core.lifecycle.events import (
     StacksTaken,
     Unkillable,
 )
-from supervisor.core.lifecycle.run_state import RunPhase
+from supervisor.core.lifecycle.run_state import RunPhase, taken_over
 from supervisor.core.liveness.hang_detection import Deadlines, Liveness
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.overrides import Overrides
@@ -168,6 +168,22 @@ def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
         run, _ = happen(run, over)
     assert waits == [1.0, 1.0, 2.0, 4.0]
     assert running(run).liveness.patience == 1.0
+
+
+def test_patience_outlives_the_supervisor() -> None:
+    """Whoever takes the attempt over waits as long, and knows as much, as who began it."""
+    run = fresh()
+    for _ in range(2):
+        run = replace(running(run), phase=RunPhase.KILLING, killed=HANGS)
+        slow = {"training": ProgressIntervals(phase="training").with_time(50.0)}
+        run = replace(run, liveness=replace(run.liveness, seen=slow))
+        run, _ = happen(run, replace(ended(signal=9), snapshot_step=8, last_step=9))
+    run = running(run)
+    anew = replace(run, phase=RunPhase.WAITING, liveness=Liveness())
+    taken = taken_over(anew)
+    assert (taken.phase, taken.deadline) == (RunPhase.LAUNCHING, None)
+    assert taken.liveness.patience == run.liveness.patience == 2.0
+    assert taken.liveness.learned == run.liveness.learned != {}
 
 
 def test_who_hangs_behind_its_own_end_has_finished() -> None:

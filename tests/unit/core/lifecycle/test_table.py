@@ -240,6 +240,19 @@ def test_what_was_measured_once_is_not_measured_again() -> None:
     assert not launch.overrides.plan.calibrate
 
 
+def test_slices_that_cannot_be_measured_are_told_all_the_same() -> None:
+    """The incident says how many there are, once the attempt has said so; not which of
+    them it tried."""
+    run, _ = running(ProgressReported(batch=512), out_of_memory())
+    begun = (DeadlineExpired(), GateClear(), Spawned(2))
+    tried = ProgressReported(batch=512, slices=32, slice_size=16, trial=True)
+    run, told = happen(run, *begun, tried)
+    assert not [one for one in told if isinstance(one, UpdateIncident)]
+    halved = ProgressReported(batch=512, slices=2, slice_size=256)
+    _, told = happen(run, halved)
+    assert told == [UpdateIncident(attempt=1, slices=2)]
+
+
 def test_draining() -> None:
     """A request to end asks, waits, and only then kills."""
     run, effects = running(DrainRequested("SIGTERM"))

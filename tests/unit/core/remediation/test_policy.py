@@ -18,7 +18,12 @@ from supervisor.core.memory.oom_analysis import OomFindings, autopsy_of
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
-from supervisor.core.remediation.overrides import MIXED, NOTHING, Overrides
+from supervisor.core.remediation.overrides import (
+    MIXED,
+    NOTHING,
+    TO_BE_FOUND,
+    Overrides,
+)
 from supervisor.core.remediation.policy import Decision, Policy
 from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
@@ -356,11 +361,12 @@ def test_out_of_memory_outside_of_training_steps_stops() -> None:
 
 
 def test_the_change_of_slices_is_stated() -> None:
-    """The incident says from how many slices to how many."""
+    """The incident says from how many slices to how many; not before it is known."""
     history = failures(Cause.DEVICE_OOM, 1)
     first = decide(Cause.DEVICE_OOM, history)
     assert first.overrides.plan is not None
-    assert first.remedy.changes == {"slices": [1, first.overrides.plan.slices]}
+    assert first.overrides.plan.calibrate
+    assert first.remedy.changes == {"slices": [1, TO_BE_FOUND]}
 
 
 @given(st.lists(st.integers(1, BATCH), max_size=5, unique=True), st.integers(1, BATCH))

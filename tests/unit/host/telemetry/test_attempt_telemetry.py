@@ -12,6 +12,7 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
     totals_from_json,
     totals_to_json,
 )
+from supervisor.core.jobs.job_status import SliceTrial
 from supervisor.core.lifecycle.events import ProgressReported, WentOn
 from supervisor.host.telemetry import attempt_telemetry
 from supervisor.host.telemetry.attempt_telemetry import (
@@ -144,6 +145,29 @@ def test_whether_a_batch_can_be_sliced() -> None:
         fields = {} if told is None else {"sliceable": told}
         view = fold(AttemptView(), [Record("fit_began", 1, fields)])
         assert view.sliceable is known
+
+
+TRIED = {"batch": 512, "slices": 31, "size": 17, "source": "trial"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("microbatch", {**TRIED, "source": "measured"}),
+        ("microbatch", {"source": "trial", "size": "of mine"}),
+        ("fit_ended", {}),
+        ("goes_on", {}),
+    ],
+)
+def test_a_size_is_tried_until_another_word_ends_that(
+    kind: str, fields: dict[str, object]
+) -> None:
+    """It is found, or the call of ``fit`` is over, or made again; a batch whose size is
+    known only when it is drawn is told in between, as a beginning."""
+    drawn = Record("fit_began", 1, {"batch": 512})
+    tried = fold(AttemptView(), [Record("microbatch", 1, TRIED), drawn])
+    assert tried.slice_trial == SliceTrial(size=17, batch=512)
+    assert fold(tried, [Record(kind, 2, fields)]).slice_trial is None
 
 
 def test_what_was_told_of_the_newest_failed_step_is_kept(tmp_path: Path) -> None:

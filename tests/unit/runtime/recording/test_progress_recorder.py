@@ -214,3 +214,15 @@ def test_the_page_as_a_point() -> None:
     point = point_of(Page(step=7, loss=nan, step_seconds=0.123456789), seconds=-0.5)
     assert (point.seconds, point.step, point.loss) == (0.0, 7, None)
     assert point.step_seconds == 0.123457
+
+
+def test_a_loss_stays_with_its_step() -> None:
+    """It is looked at less often than steps are done; of an older page, and of a loss that
+    is no number, there is no such step."""
+    points = [
+        point_of(Page(step=step, loss=loss, loss_step=of_step), seconds=0.1)
+        for step, loss, of_step in ((9, 0.5, 7), (12, nan, 11), (14, 0.4, 0))
+    ]
+    assert [one.loss_step for one in points] == [7, None, None]
+    both = points[0].followed_by(points[1])
+    assert (both.step, both.loss, both.loss_step) == (12, 0.5, 7)

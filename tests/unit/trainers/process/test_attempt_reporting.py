@@ -71,3 +71,15 @@ def test_when_training_moved_is_on_the_page(tmp_path: Path, move: str) -> None:
     assert after is not None
     assert began <= (moved.progress_ns or 0) <= time.monotonic_ns()
     assert after.progress_ns == moved.progress_ns
+
+
+def test_what_goes_on_from_an_earlier_step_has_no_loss_yet(tmp_path: Path) -> None:
+    """That of the step that failed lies ahead, perhaps in another epoch."""
+    directive = Attempts(tmp_path).directive(Path("x.py"))
+    Path(directive.attempt_directory).mkdir()
+    attempt = Attempt(directive)
+    attempt.set(step=52, loss=0.5, loss_step=52)
+    attempt.goes_on(directive, failed_step=52)
+    page = read_page(attempt.paths.page)
+    assert page is not None
+    assert (page.loss, page.loss_step) == (None, None)

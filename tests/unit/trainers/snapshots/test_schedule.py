@@ -146,7 +146,7 @@ def test_plan_says_why() -> None:
         durable_seconds=24.0,
         because=(
             "memory: every 20 steps, as asked for; disk: one costs 40 ms, a failure is"
-            " expected every 2 h (Young)"
+            " expected every 2 h; by Young's formula that loses least"
         ),
     )
     slow = SnapshotSchedule().plan(Costs(memory=10.0, durable=30.0))
