@@ -325,7 +325,10 @@ def test_an_exception_of_the_script_is_quoted_as_python_names_it() -> None:
 def test_a_read_only_file_system_is_one_that_was_written_to(
     name: str, message: str
 ) -> None:
-    """No input data: nobody who reads is told EROFS."""
+    """No input data: nobody who reads is told EROFS. What is advised fits what is done:
+    one restart after the first step."""
+    assert "does not change that" not in NOT_WRITABLE
+    assert "after the first step there is one" in NOT_WRITABLE
     found = diagnose(Evidence(exit=ours(1), crash=crash(name, message)))
     assert (found.cause, found.advice) == (Cause.USER_ERROR, NOT_WRITABLE)
     told = verdict_sentence(found)

@@ -81,3 +81,20 @@ def test_a_key_of_strangers_is_not_repeated() -> None:
     with pytest.raises(ForeignRunError, match="overrides: a field") as caught:
         check_foreign_run({**RECORD, "overrides": overrides}, allowed=())
     assert "\x1b" not in str(caught.value)
+
+
+def test_what_changes_the_computation_must_be_allowed_here() -> None:
+    """Each of the three by its own name in the spec."""
+    overrides = asdict(FULL)
+    with pytest.raises(ForeignRunError, match="does not allow") as caught:
+        check_foreign_run({**RECORD, "overrides": overrides}, allowed=())
+    assert all(f"remedies.{one}" in str(caught.value) for one in Allow)
+    some = {Allow.MIXED_PRECISION, Allow.LOWER_RATE}
+    with pytest.raises(ForeignRunError, match=r": remedies\.skip_batches$"):
+        check_foreign_run({**RECORD, "overrides": overrides}, allowed=some)
+
+
+def test_a_name_that_would_move_a_cursor_is_refused() -> None:
+    """It is shown to people."""
+    with pytest.raises(ForeignRunError, match=r"host: .*control characters"):
+        check_foreign_run({**RECORD, "host": "\x1b[2J"}, allowed=())
