@@ -15,6 +15,10 @@ from uuid import uuid4
 
 from supervisor import __version__
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.remote.foreign_run import (
+    ForeignRunError,
+    check_foreign_run,
+)
 from supervisor.core.jobs.remote.remote_tier import (
     Chain,
     Claim,
@@ -24,6 +28,7 @@ from supervisor.core.jobs.remote.remote_tier import (
     next_claim,
 )
 from supervisor.core.jobs.resume_decision import StartRefusedError
+from supervisor.core.remediation.escalation import Allow
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.remote.remote_job import (
@@ -137,14 +142,21 @@ class _TierContents:
 
     def decide(self, record: ClaimRecord | None, *, fresh: bool) -> RemoteArrival:
         """What follows from the ``record`` of the highest claim."""
-        if record is None or fresh:
-            return self._arrival()
         latest = self.latest
+        if fresh:
+            return self._arrival()
+        if record is None:
+            self._check_unread()
+            return self._arrival()
         same = None if latest is None or latest.run_id != record.run_id else latest
         if same is None and self.ledger.knows_run(record.run_id):
             # Given up here, or forgotten: it is not gone on with.
             return self._arrival()
-        if record.state == JobState.FINISHED:
+        ours = same is not None and self.own == self.standing.highest
+        finished = record.state == JobState.FINISHED
+        if finished or not ours:
+            self._check(record, finished=finished)
+        if finished:
             return self._finished(record, same)
         if (
             same is None
@@ -157,10 +169,35 @@ class _TierContents:
                 " with --name, or give both up with --fresh"
             )
             raise StartRefusedError(message)
-        if same is not None and self.own == self.standing.highest:
+        if same is not None and ours:
             sentence = self._complete(same)
             return self._arrival(claim=self.own, sentence=sentence)
         return self._take_over(record, same)
+
+    def _check_unread(self) -> None:
+        """Whether a run may begin here although no claim there can be read."""
+        unfinished = (
+            self.latest is not None and self.latest.state is not JobState.FINISHED
+        )
+        if self.standing.claims and not unfinished:
+            message = (
+                f"{self.address} holds a run of {self.job.name!r}, and none of its claims"
+                " can be read: they are damaged, or of another version of Trainwarden;"
+                " --fresh begins a new run"
+            )
+            raise StartRefusedError(message)
+
+    def _check(self, record: ClaimRecord, *, finished: bool) -> None:
+        """Before anything of it is kept; of a run that is over nothing is computed."""
+        allowed = frozenset(Allow) if finished else self.job.spec.remedies.allowed
+        try:
+            check_foreign_run(record.to_json(), allowed=allowed)
+        except ForeignRunError as error:
+            message = (
+                f"what {self.address} says of the run of {self.job.name!r} is not gone on"
+                f" by: {error}; --fresh begins a new run"
+            )
+            raise StartRefusedError(message) from error
 
     def _arrival(
         self,

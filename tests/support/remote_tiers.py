@@ -51,7 +51,7 @@ def same_files(one: Path, other: Path) -> bool:
     )
 
 
-def claim_record(host: str = "first", **changes: object) -> ClaimRecord:
+def claim_record(host: object = "first", **changes: object) -> ClaimRecord:
     """Of a run of the job ``train``."""
     known: dict[str, object] = {
         "format": RECORDS, "job": "train", "run_id": RUN_ID, "seed": 7,

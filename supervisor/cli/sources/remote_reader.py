@@ -1,5 +1,6 @@
 """``status --remote``: where runs stand, as their remote tier tells it, on any machine."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,8 @@ from supervisor.core.text.units import local_time
 from supervisor.host.remote.remote_job import RemoteJob, RemoteStoreError
 from supervisor.host.remote.remote_store import MissingExtraError, open_store
 from supervisor.runtime.remote_resume import newest_record
+
+LATEST = datetime(9999, 12, 30, tzinfo=UTC).timestamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,9 @@ def _status(remote: RemoteJob) -> RemoteJobStatus | None:
 
 
 def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    """Of another machine's clock, or of a damaged record: any number is some time."""
+    known = 0.0 if math.isnan(seconds) else min(max(seconds, 0.0), LATEST)
+    return datetime.fromtimestamp(known, UTC).isoformat(timespec="seconds")
 
 
 def _line(one: RemoteJobStatus) -> str:

@@ -98,10 +98,10 @@ ADVICE: dict[Cause, str] = {
 }
 
 NOT_WRITABLE = (
-    "The script could not write that file: its file system is read-only (EROFS), and a "
-    "restart does not change that. Let the script write to a directory that can be "
-    "written to, or have that one mounted read-write; if it was so before, the kernel log "
-    "(dmesg) tells why that ended."
+    "The script could not write that file: its file system is read-only (EROFS). A "
+    "restart helps only where that passes by itself, so after the first step there is one. "
+    "Let the script write to a directory that can be written to, or have that one mounted "
+    "read-write; if it was so before, the kernel log (dmesg) tells why that ended."
 )
 NOT_SAVED = "What was not saved is done again from the newest snapshot."
 """Of an attempt that was asked to end, and ended before its state was saved, ..."""

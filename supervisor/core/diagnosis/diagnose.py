@@ -77,6 +77,7 @@ _USAGE = re.compile(
 )
 _POOL_LIMIT = re.compile(POOL_LIMIT_MIB)
 _RESERVED = re.compile(r"ailed to allocate \S+ \((?P<bytes>\d+)(?: bytes|B)\)")
+_VICTIM = re.compile(r"Killed process (?P<pid>\d+)")
 OWN_PART = 0.5
 """A pool that got so much of what it asked for, less each time, may be what filled the
 device."""
@@ -176,8 +177,20 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
         )
         said = Reason(text, ASKED, code=KillReason.GRACE_OVER)
         advice = f"{NOT_SAVED} {LONGER_GRACE}"
-    made = _made(Cause.PREEMPTED, said, *exit_reasons(evidence))
+    made = _made(
+        Cause.PREEMPTED, said, *exit_reasons(evidence), *_killed_before_us(evidence)
+    )
     return replace(made, advice=advice)
+
+
+def _killed_before_us(evidence: Evidence) -> Iterator[Reason]:
+    """Why it may have saved nothing: others of the attempt had been killed for memory."""
+    if evidence.oom_kills_before_kill:
+        text = (
+            "Before that the kernel's OOM counter of its cgroup stood at "
+            f"{evidence.oom_kills_before_kill}: another process there was killed for memory."
+        )
+        yield Reason(text, "cgroup")
 
 
 def _crashed_and_hung(evidence: Evidence) -> Diagnosis:
@@ -220,8 +233,21 @@ def _ended_otherwise(evidence: Evidence) -> bool:
     fatal signal of its own, the kernel for want of memory, a GPU that failed."""
     if signal_in(evidence) in NATIVE:
         return True
-    killed = signal_in(evidence) == SIGKILL and bool(evidence.cgroup_oom_kills)
-    return killed or any(claim.decisive for claim in kernel_claims(evidence))
+    kills, before = evidence.cgroup_oom_kills, evidence.oom_kills_before_kill
+    killed = signal_in(evidence) == SIGKILL and (kills or 0) > (before or 0)
+    return killed or any(
+        claim.decisive and not _killed_another(claim, evidence)
+        for claim in kernel_claims(evidence)
+    )
+
+
+def _killed_another(claim: ScoredSignal, evidence: Evidence) -> bool:
+    """Whether, of a process that we ended out of its grace, the kernel's line tells that
+    it had killed another one of the attempt for memory, a worker say."""
+    if evidence.grace_seconds is None or evidence.exit is None:
+        return False
+    found = _VICTIM.search(claim.reason.text)
+    return found is not None and int(found["pid"]) != evidence.exit.pid
 
 
 def _lost_its_loss(evidence: Evidence) -> Diagnosis | None:

@@ -84,6 +84,9 @@ class Evidence:
     """Steps completed in this attempt."""
     cgroup_oom_kills: int | None = None
     """How many OOM kills the attempt's cgroup counted; None: it could not be read."""
+    oom_kills_before_kill: int | None = None
+    """How many of them had been counted when the supervisor sent SIGKILL: those are of
+    other processes of the attempt, such as workers. None: it sent none, or not known."""
     stop_requested: bool = False
     """Whether the supervisor itself asked for the end."""
     killed: Killed | None = None

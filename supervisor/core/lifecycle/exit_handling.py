@@ -18,7 +18,11 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import Exited, RestartDue
 from supervisor.core.lifecycle.memory_incident import planned
-from supervisor.core.lifecycle.progress_handling import judged, without_a_step
+from supervisor.core.lifecycle.progress_handling import (
+    done_again,
+    judged,
+    without_a_step,
+)
 from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.observations import FOR_MEMORY
@@ -202,7 +206,7 @@ def _failed(
     if next_run.state.ended and since < now:  # nobody follows the hang any more
         next_run, lost = without_a_step(next_run, now)
         effects = (*lost, *effects)
-    return next_run, (record, *kept_out, *effects)
+    return next_run, (*done_again(run, step), record, *kept_out, *effects)
 
 
 def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decision:

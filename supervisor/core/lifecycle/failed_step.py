@@ -13,7 +13,7 @@ from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.lifecycle.effects import AnswerFailure, RecordIncident, Say
 from supervisor.core.lifecycle.events import StepFailed, WentOn
 from supervisor.core.lifecycle.exit_handling import past_the_detour
-from supervisor.core.lifecycle.progress_handling import without_a_step
+from supervisor.core.lifecycle.progress_handling import done_again, without_a_step
 from supervisor.core.lifecycle.run_state import (
     Offer,
     OpenIncident,
@@ -112,7 +112,8 @@ def went_on(run: RunState, event: WentOn, _now: float) -> Step:
         offer=None,
     )
     said = Say(f"attempt {run.attempt} goes on: {remedy.because}")
-    return going, (*lost, record, said)
+    again = done_again(run, offer.ended.last_step)
+    return going, (*lost, *again, record, said)
 
 
 def _as_it_goes_on(run: RunState, offer: Offer, last: AttemptHistory) -> History:

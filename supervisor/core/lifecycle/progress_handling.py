@@ -132,7 +132,8 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         return run, ()
     lost = None
     if incident.failed_step is not None and last.restored_step is not None:
-        lost = max(incident.failed_step - last.restored_step, 0)
+        reached = max(incident.failed_step, _reached_before(run, incident.attempt))
+        lost = max(reached - last.restored_step, 0)
     update = UpdateIncident(
         attempt=incident.attempt,
         recovery=incident.recovery,
@@ -142,6 +143,45 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         deviations=event.deviations,
     )
     return replace(run, open_incident=None if done else incident), (update,)
+
+
+def _saved(end: AttemptHistory) -> bool:
+    """Whether it ended on request: what follows goes on for the incident before it."""
+    return end.remedy_step is None and end.remedy in {None, RemedyKind.RESTART}
+
+
+def _reached_before(run: RunState, attempt: int) -> int:
+    """How many steps of the run had been done before ``attempt`` failed: it may not have
+    come as far. 0 where it did not fail but saved its state: the incident before it tells
+    of those that are left to be done again."""
+    ends = run.history.ends[:-1]
+    if any(_saved(end) for end in ends if end.number == attempt):
+        return 0
+    return _furthest(ends)
+
+
+def _furthest(ends: Sequence[AttemptHistory]) -> int:
+    return max((end.last_step or 0 for end in ends), default=0)
+
+
+def done_again(run: RunState, last_step: int | None) -> tuple[Effect, ...]:
+    """What was done again since the newest incident, where the newest attempt fails at
+    ``last_step`` before the steps are made up for: that incident was told of all of them,
+    and the one that begins now is told of the rest."""
+    ends = run.history.ends
+    failed = [at for at, end in enumerate(ends[:-1]) if not _saved(end) and end.started]
+    if not failed or last_step is None:
+        return ()
+    about, since = ends[failed[-1]], ends[failed[-1] + 1 :]
+    restored = [end.restored_step for end in since if end.restored_step is not None]
+    if not restored or last_step >= _furthest(ends[: failed[-1] + 1]):
+        return ()
+    update = UpdateIncident(
+        attempt=about.number,
+        recovery=about.recovery,
+        lost_steps=max(last_step - restored[0], 0),
+    )
+    return (update,)
 
 
 def _seconds_down(event: ProgressReported, now: float, *, since: float) -> float:

@@ -39,6 +39,7 @@ from supervisor.host.remote.remote_records import (
     SealRecord,
     claim_record,
     encoded,
+    facts_of,
     seal_record,
 )
 from supervisor.host.remote.remote_store import RemoteStore, RemoteStoreError
@@ -237,7 +238,7 @@ class RemoteJob:
             for file in (TENSORS, MANIFEST):
                 with (partial / file).open("xb") as target:
                     self._fetch_file(snapshot.name, seal, file, target)
-            self._check(partial, seal)
+            self._check(partial, snapshot.name, seal)
             unpack(self._whole(snapshot.name, seal, RUN_FILES), durable.parent)
             fsync_directory(partial)
             shutil.rmtree(final, ignore_errors=True)
@@ -247,12 +248,12 @@ class RemoteJob:
         fsync_directory(durable)
         return final
 
-    def _check(self, partial: Path, seal: SealRecord) -> None:
+    def _check(self, partial: Path, name: RemoteName, seal: SealRecord) -> None:
         manifest = read_manifest(partial)
         if (
             manifest is None
             or not is_sealed(manifest)
-            or manifest.tensors_hash != seal.tensors_hash
+            or facts_of(manifest) != seal.sealed(name).facts
             or (partial / TENSORS).stat().st_size != manifest.tensors_bytes
         ):
             message = "its manifest is not the one that was sealed"
@@ -371,7 +372,9 @@ def unpack(content: bytes, run: Path) -> None:
             for name, text in files.items()
             if _OWN.fullmatch(name)
         }
-    except (ValueError, AttributeError, TypeError, binascii.Error) as error:
+    except (
+        ValueError, AttributeError, TypeError, RecursionError, binascii.Error
+    ) as error:  # fmt: skip
         message = f"{RUN_FILES} cannot be read"
         raise DamagedRemoteError(message) from error
     for name, read in known.items():

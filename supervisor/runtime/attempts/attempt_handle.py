@@ -53,6 +53,7 @@ class AttemptHandle:
     _stacks: Stacks | None = None
     _refused: RefusalCounter | None = None
     _killed_at: float | None = None
+    _oom_kills_before_kill: int | None = None
     _log_read_at: float = 0.0
 
     @classmethod
@@ -130,6 +131,8 @@ class AttemptHandle:
         """End it at once; who has not died of that after ``patience_seconds`` and hangs
         in the kernel."""
         pid = self.attempt.pid
+        if self._killed_at is None:  # what is counted from here on may be its own end
+            self._oom_kills_before_kill = self.attempt.oom_kills()
         self.attempt.kill()
         since = self._killed_at = now if self._killed_at is None else self._killed_at
         if pid is None or now - since < patience_seconds or not doomed(pid):
@@ -142,7 +145,10 @@ class AttemptHandle:
         page = self.telemetry.page() or self.page
         self.telemetry.close()
         evidence = replace(
-            exited.evidence, stacks=self.stacks_text, own_pids=remains.pids
+            exited.evidence,
+            stacks=self.stacks_text,
+            own_pids=remains.pids,
+            oom_kills_before_kill=self._oom_kills_before_kill,
         )
         rss = None if page is None else page.host_rss_bytes
         return replace(exited, evidence=evidence, rss_bytes=rss)

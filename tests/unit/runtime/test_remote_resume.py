@@ -45,11 +45,13 @@ class ResumingMachine:
         self.ledger = Ledger(self.paths.ledger)
         self.script = root / "train.py"
         self.script.write_text("")
+        self.allows: dict[str, bool] = {}
 
     def job(self, *, script_hash: str = "1") -> Job:
         """Without a memory tier."""
-        tables = {
+        tables: dict[str, object] = {
             "script": "train.py",
+            "remedies": self.allows,
             "snapshots": {"remote": self.address, "memory": "off"},
         }
         return Job(
@@ -95,9 +97,9 @@ class Bucket:
         self.address = f"file://{self.root}"
         self.job = RemoteJob(open_store(self.address, below="train"), "train")
 
-    def claim(self, number: int, host: str = "lost", **changes: object) -> None:
+    def claim(self, number: int, host: object = "lost", **changes: object) -> None:
         """Another machine claims the run."""
-        record = claim_record(host, script_hash="1", **changes)
+        record = claim_record(**{"host": host, "script_hash": "1", **changes})
         self.job.put_record(Claim(number, TOKEN), record)
 
     def send(self, number: int, *, step: int, serial: int, run: str = RUN_ID) -> Path:
@@ -327,3 +329,85 @@ def test_a_run_that_was_given_up_or_forgotten_here_is_not_gone_on_with(
     record = bucket.job.record(claim)
     assert record is not None
     assert record.run_id == begun.row.run_id
+
+
+HOSTILE: tuple[dict[str, object], ...] = (
+    {"run_id": "../../elsewhere"},
+    {"run_id": ""},
+    {"run_id": RUN_ID.upper()},
+    {"seed": -1},
+    {"seed": 2**63},
+    {"state": "conquered"},
+    {"host": "lost\x1b[2J"},
+    {"script_hash": "x" * 300},
+    {"overrides": {"variables": {"LD_PRELOAD": "/x.so"}}},
+    {"overrides": {"script": "/x.py"}},
+    {"overrides": {"plan": 7}},
+    {"overrides": {"plan": {"slice_size": 0, "slices": 1, "calibrate": False}}},
+    {"overrides": {"headroom": 2.0}},
+    {"overrides": {"headroom": "0.1"}},
+    {"overrides": {"precision": "float64"}},
+    {"overrides": {"avoid": ["GPU-0"]}},
+    {"overrides": {"recycle_bytes": 1}},
+    {"overrides": {"detour": {"restore_before_step": -1}}},
+    {"overrides": {"awaited": {"room_bytes": 2**60}}},
+    {"overrides": {"deterministic": "yes"}, "state": "finished"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", HOSTILE, ids=str)
+def test_what_no_supervisor_would_have_written_is_refused(
+    machine: ResumingMachine, bucket: Bucket, changes: dict[str, object]
+) -> None:
+    """Before anything of it is kept, and with the way out; the store's claims stay."""
+    bucket.claim(1, **changes)
+    bucket.send(1, step=10, serial=1)
+    with pytest.raises(StartRefusedError, match=f"{next(iter(changes))}.*--fresh"):
+        machine.arrive()
+    assert machine.ledger.latest_run("train") is None
+    assert bucket.job.standing().highest == Claim(1, TOKEN)
+    begun, claim = machine.start(ResumeOptions(fresh=True, person=True))
+    assert (begun.row.overrides, claim.number) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "asks"),
+    [
+        ({"precision": "mixed_bfloat16"}, "mixed_precision"),
+        ({"detour": {"restore_before_step": 3, "skip": [2, 5]}}, "skip_batches"),
+        ({"detour": {"restore_before_step": 3, "rate_factor": 0.5}}, "lower_rate"),
+    ],
+)
+def test_the_computation_is_changed_only_as_the_spec_here_allows(
+    machine: ResumingMachine,
+    bucket: Bucket,
+    overrides: dict[str, object],
+    asks: str,
+) -> None:
+    """What another machine's spec allowed is not allowed by that; of a finished run
+    nothing is computed any more."""
+    bucket.claim(1, overrides=overrides)
+    with pytest.raises(StartRefusedError, match=f"remedies.{asks}"):
+        machine.arrive()
+    machine.allows = {asks: True}
+    begun, _ = machine.start()
+    assert begun.row.overrides is not None
+    bucket.claim(9, overrides=overrides, state="finished")
+    machine.allows = {}
+    assert machine.arrive(ResumeOptions(person=False)).host == "lost"
+
+
+def test_claims_that_cannot_be_read_are_not_begun_over(
+    machine: ResumingMachine, bucket: Bucket
+) -> None:
+    """They may be of a run that has finished; a run that is here goes on."""
+    bucket.claim(1)
+    record = next((bucket.root / "train" / "claims").iterdir())
+    record.write_bytes(b"{}")
+    with pytest.raises(StartRefusedError, match="none of its claims can be read"):
+        machine.arrive()
+    begun, claim = machine.start(ResumeOptions(fresh=True, person=True))
+    for path in (bucket.root / "train" / "claims").iterdir():
+        path.write_bytes(b"{}")
+    again, _ = machine.start()
+    assert (again.row.id, claim.number) == (begun.row.id, 2)

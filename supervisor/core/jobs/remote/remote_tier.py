@@ -135,6 +135,8 @@ def chains(sealed: Iterable[SealedSnapshot]) -> list[Chain]:
     ordered = sorted(sealed, key=lambda one: one.name, reverse=True)
     found: list[Chain] = []
     for at, newest in enumerate(ordered):
+        if newest.facts.fit > len(ordered):
+            continue  # so many ends are not there: a number of strangers is not counted up to
         ends = [_end_of(fit, ordered[at:]) for fit in needed_fits(newest.facts)]
         whole = tuple(end for end in ends if end is not None)
         if len(whole) == len(ends):

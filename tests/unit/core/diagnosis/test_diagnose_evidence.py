@@ -109,6 +109,25 @@ def test_whom_we_killed_out_of_grace_nobody_else_did() -> None:
     assert (left.because[0].code, "drain.grace" in left.advice) == (None, False)
 
 
+def test_a_worker_killed_for_memory_before_did_not_end_whom_we_killed() -> None:
+    """What the kernel counted by the time of our SIGKILL is told beside it; only what it
+    counted since, or said of that very process, ended it."""
+    late = Evidence(exit=ours(signal=9), grace_seconds=120.0, stop_requested=True)
+    before = replace(late, cgroup_oom_kills=2, oom_kills_before_kill=2)
+    found = diagnose(before)
+    assert found.cause is Cause.PREEMPTED
+    assert found.because[0].code == KillReason.GRACE_OVER
+    assert "stood at 2" in found.because[-1].text
+    assert cause(replace(before, cgroup_oom_kills=3)) is Cause.HOST_OOM
+    assert cause(replace(before, oom_kills_before_kill=None)) is Cause.HOST_OOM
+    pid = ours(signal=9).pid
+    other = seen(f"Memory cgroup out of memory: Killed process {pid + 1} (python3)")
+    assert cause(replace(before, kernel=other)) is Cause.PREEMPTED
+    assert cause(replace(before, kernel=other, grace_seconds=None)) is Cause.HOST_OOM
+    own = seen(f"Memory cgroup out of memory: Killed process {pid} (python3)")
+    assert cause(replace(before, kernel=own)) is Cause.HOST_OOM
+
+
 def test_sigkill_is_memory_only_where_the_kernel_says_so() -> None:
     """Otherwise it was sent by somebody outside, or by the script itself: nobody saw who,
     and the sentence says no more than what is known."""
@@ -306,7 +325,10 @@ def test_an_exception_of_the_script_is_quoted_as_python_names_it() -> None:
 def test_a_read_only_file_system_is_one_that_was_written_to(
     name: str, message: str
 ) -> None:
-    """No input data: nobody who reads is told EROFS."""
+    """No input data: nobody who reads is told EROFS. What is advised fits what is done:
+    one restart after the first step."""
+    assert "does not change that" not in NOT_WRITABLE
+    assert "after the first step there is one" in NOT_WRITABLE
     found = diagnose(Evidence(exit=ours(1), crash=crash(name, message)))
     assert (found.cause, found.advice) == (Cause.USER_ERROR, NOT_WRITABLE)
     told = verdict_sentence(found)

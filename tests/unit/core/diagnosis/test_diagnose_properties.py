@@ -58,6 +58,8 @@ evidences = st.builds(
     drained=st.booleans(),
     steps_done=counts,
     cgroup_oom_kills=counts,
+    oom_kills_before_kill=counts,
+    grace_seconds=st.none() | st.floats(0.0, 1e6),
     stop_requested=st.booleans(),
     killed=st.none()
     | st.builds(

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from supervisor.host.remote.remote_job import (
     packed,
     unpack,
 )
+from supervisor.host.remote.remote_records import encoded
 from supervisor.host.remote.remote_store import RemoteStore, open_store
 from supervisor.wire.snapshots.manifest import TENSORS
 from tests.support.remote_tiers import RUN_ID, TOKEN, same_files, write_snapshot
@@ -246,3 +248,28 @@ def test_the_script_and_its_modules_travel(tmp_path: Path) -> None:
     for rubbish in (b"[1]", b"{", b'{"script": "%"}', b'{"script": 1}'):
         with pytest.raises(DamagedRemoteError):
             unpack(rubbish, there)
+
+
+def test_a_manifest_of_another_place_in_the_run_is_none(tier: Tier) -> None:
+    """Its seal tells where training would go on: both must say the same."""
+    source = write_snapshot(tier.here, step=3, serial=1)
+    assert tier.send(source)
+    (name,) = tier.job.standing().sealed
+    seal = tier.job.seal(name)
+    assert seal is not None
+    path = tier.bucket / "train" / SNAPSHOTS / name.name / SEAL
+    path.write_bytes(encoded(replace(seal, fit_done=True)))
+    tier.job = RemoteJob(tier.job.store, "train")
+    with pytest.raises(DamagedRemoteError, match="not the one that was sealed"):
+        tier.fetch()
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"[]", b'{"script": 7}', b"\xff"])
+def test_files_of_a_run_that_are_none_are_damage(
+    tmp_path: Path, content: bytes
+) -> None:
+    """Nothing of them is written."""
+    with pytest.raises(DamagedRemoteError, match=r"run_files\.json"):
+        unpack(content, tmp_path / "run")
+    unpack(b'{"../evil": "aGVsbG8=", "modules/../../x": "aGVsbG8="}', tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

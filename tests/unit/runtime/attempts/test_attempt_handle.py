@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.jobs.spec import build_spec
 from supervisor.core.lifecycle.events import (
     Event,
@@ -17,6 +18,7 @@ from supervisor.core.lifecycle.events import (
     WentOn,
 )
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS
+from supervisor.host.launch import direct
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.leftovers import Leftovers
@@ -110,6 +112,21 @@ def test_a_calm_attempt_is_looked_at_less_often(tmp_path: Path) -> None:
     assert following.due_after(100.0) == 100.0 + TICK_SECONDS
     following.handle.attempt.close()
     ledger.close()
+
+
+def test_what_the_kernel_had_counted_when_it_was_killed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first SIGKILL: what moves the counter later may be its own end."""
+    handle = watch_in(tmp_path)
+    counts = iter([5, 6])
+    monkeypatch.setattr(direct, "oom_kills", lambda: next(counts))
+    handle.attempt = replace(attempt_in(handle.attempt.paths), oom_kills_before=3)
+    handle.kill((), now=1.0, patience_seconds=60.0)
+    handle.kill((), now=2.0, patience_seconds=60.0)
+    exited = Exited(evidence=Evidence(exit=None), last_step=None, snapshot_step=0)
+    closed = handle.close(exited, remains=Leftovers(run_id="a-1"))
+    assert closed.evidence.oom_kills_before_kill == 2
 
 
 def test_its_page_is_read_again_for_who_is_shown_it(tmp_path: Path) -> None:

@@ -146,6 +146,11 @@ def test_the_higher_claim_counts_though_its_steps_are_fewer() -> None:
     assert [one.newest for one in chains([lost, ours])] == [ours, lost]
 
 
+def test_a_number_of_strangers_is_not_counted_up_to() -> None:
+    """Of so many calls of ``fit`` no ends are there: the answer takes no time."""
+    assert chains([sealed(FIRST, facts(1, fit=10**18))]) == []
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=10), tiers)
 def test_what_is_sent_makes_the_newest_a_place_to_go_on_from(
     local: list[tuple[int, bool]], found: list[SealedSnapshot]
