@@ -86,7 +86,8 @@ def test_each_incident_tells_of_its_own(
     story: list[Part], expected: dict[int, int]
 ) -> None:
     """And together they tell of all that was computed more than once, and no more."""
-    run, effects = fresh(), []
+    run = fresh()
+    effects: list[Effect] = []
     for part in story:
         run, more = lived(run, part)
         effects += more
