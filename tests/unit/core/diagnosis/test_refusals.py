@@ -13,6 +13,7 @@ CAUSES = {
     RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
     RefusalReason.MEMORY: Cause.DEVICE_OOM,
     RefusalReason.NO_ROOM: Cause.DISK_FULL,
+    RefusalReason.DEVICE_GONE: Cause.UNKNOWN,
 }
 
 
@@ -23,6 +24,8 @@ def test_each_reason_has_its_cause(reason: RefusalReason) -> None:
     assert found.cause is CAUSES.get(reason, Cause.USER_ERROR)
     (said,) = found.because
     assert (said.text, said.signature, said.code) == ("a sentence", "refused", reason)
+    # Of an unknown cause there is no advice beside what the sentence says.
+    assert bool(found.advice) is (found.cause is not Cause.UNKNOWN)
 
 
 @pytest.mark.parametrize(
