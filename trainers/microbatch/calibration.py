@@ -364,6 +364,24 @@ def stepped_back(
     return balanced(batch=batch, size=max(1, size - 1))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteppedBack:
+    """The first step of a ``fit`` after which a smaller slice was taken, in bytes."""
+
+    size: int
+    """Samples a slice in it."""
+    added: int
+    """What it added to what lay there before."""
+
+    def is_vain(self, size: int, step: Readings) -> bool:
+        """Whether slices of half the size, or less, have saved less than half of what they
+        would if all that a step adds were theirs: what is large then is no slice (a buffer
+        of fixed size, say), and ever smaller ones would only be slow."""
+        saved = self.added - (step.peak - step.between)
+        would_be = self.added * (1 - size / self.size)
+        return 2 * size <= self.size and 2 * saved < would_be
+
+
 def fits(need: Need, *, limit_bytes: int) -> bool:
     """Whether its size stays below the limit, with room for how its steps vary."""
     return need.between + max(need.added, need.worst) <= TIGHT_PART * limit_bytes

@@ -19,7 +19,7 @@ from trainers.backends import keras_losses, slicing
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
 from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import TIGHT_PART, stepped_back
+from trainers.microbatch.calibration import TIGHT_PART, SteppedBack, stepped_back
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.obstacles import (
     MicrobatchRefusedError,
@@ -176,6 +176,7 @@ class _Installation:
     limit_bytes: int | None
     report: Report
     _reported_peak: int = 0
+    _first_back: SteppedBack | None = None
     _calibration: CalibrationRun | None = None
 
     def install(self) -> Prepared:
@@ -308,13 +309,15 @@ class _Installation:
         if after.peak_bytes <= TIGHT_PART * self.limit_bytes:
             return  # as nearly always: the map need not be asked
         figures, size = self._figures(), int(self._made.size.numpy())
+        step = readings_of(before, after, figures)
+        if self._first_back is not None and self._first_back.is_vain(size, step):
+            return
         smaller = stepped_back(
-            size,
-            readings_of(before, after, figures),
-            batch=self.batch,
-            limit_bytes=self.limit_bytes,
+            size, step, batch=self.batch, limit_bytes=self.limit_bytes
         )
         if smaller < size:
+            first = SteppedBack(size=size, added=step.peak - step.between)
+            self._first_back = self._first_back or first
             self._on_peak(size, after.peak_bytes)
             backend.slices.reset_peak()
             self._made.size.assign(smaller)

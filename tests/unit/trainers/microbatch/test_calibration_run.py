@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from trainers.microbatch.calibration import (
     TIGHT_PART,
     Need,
     Readings,
+    SteppedBack,
     far_below,
     first_trial,
     fits,
@@ -470,6 +472,27 @@ def test_a_step_near_the_limit_makes_one_slice_more() -> None:
     assert after(290_000_000, request=5_000_000) == 43
     assert after(290_000_000, request=250_000_000) == 43
     assert after(290_000_000, size=1, request=None) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "added", "vain"),
+    [
+        (16, 100, True),  # half the slice, and as much: it is none of theirs
+        (16, 80, True),
+        (16, 70, False),  # more than half of what was to be saved
+        (16, 50, False),
+        (17, 100, False),  # it may be chance yet
+        (4, 60, True),
+        (4, 20, False),
+    ],
+)
+def test_ever_smaller_slices_are_not_taken_in_vain(
+    size: int, added: int, *, vain: bool
+) -> None:
+    """From half of the first size on they have to have helped."""
+    first = SteppedBack(size=32, added=100)
+    step = Readings(before=7, peak=9 + added, after=9)
+    assert first.is_vain(size, step) is vain
 
 
 def test_what_might_not_fit_is_daring() -> None:
