@@ -79,7 +79,7 @@ class FitSupport(Protocol):
         """``wanted`` where any layer computes by that dtype policy, else one that does."""
 
     def computing_device(self) -> ComputingDevice:
-        """What it computes on in this process: GPUs where it sees any."""
+        """What it computes on in this process: the first GPU, where it sees any."""
 
     def why_device_not_exact(self) -> str | None:
         """Why this device's arithmetic is not the same twice; None if it is."""

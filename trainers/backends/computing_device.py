@@ -7,11 +7,13 @@ and says so in a line of its log.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+CORES = len(os.sched_getaffinity(0))
+"""When this module is imported: OpenMP may bind the main thread to one of them later."""
 CPU, GPU = "cpu", "gpu"
 CPUINFO = Path("/proc/cpuinfo")
 NAMES = ("model name", "CPU part")
@@ -53,9 +55,9 @@ class ComputingDevice:
         }
 
 
-def of_gpus(models: Iterable[str]) -> ComputingDevice:
-    """GPUs of these models, at least one."""
-    return ComputingDevice(kind=GPU, model=", ".join(sorted(set(models))))
+def of_gpu(model: str) -> ComputingDevice:
+    """A GPU of this model."""
+    return ComputingDevice(kind=GPU, model=model)
 
 
 def of_processor(cpuinfo: str, *, cores: int) -> ComputingDevice:
@@ -75,7 +77,7 @@ def this_processor() -> ComputingDevice:
         text = CPUINFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    return of_processor(text, cores=len(os.sched_getaffinity(0)))
+    return of_processor(text, cores=CORES)
 
 
 def is_without_gpu(environment: Mapping[str, str]) -> bool:
@@ -83,7 +85,7 @@ def is_without_gpu(environment: Mapping[str, str]) -> bool:
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip().lower() in NO_GPU:
         return True
-    names = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
+    names = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "KERAS_TORCH_DEVICE")
     return any(environment.get(name, "").lower().startswith(CPU) for name in names)
 
 

@@ -18,6 +18,7 @@ from trainers.data import (
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.fit.resume import fit_snapshot, snapshot_match
+from trainers.fit.telemetry import fit_report
 from trainers.process import applied_directive
 from trainers.snapshots.run_progress import RunProgress
 
@@ -142,7 +143,10 @@ class LoopRun(FitRun):
         self._source = source_of(())  # nothing is iterated yet
         self._iterator = LoopIterator()
         self._resumed: dict[str, Any] | None = self._resume.local
-        self._computed_before = self._resume.other_compute(own_loop=True)
+        self._computed_before = [
+            self._resume.other_compute(own_loop=True),
+            *self._resume.other_device(),
+        ]
         self._sources: dict[int, tuple[Any, data_source.DataSource]] = {}
         """Data and their source, by the data's ``id``."""
 
@@ -224,7 +228,7 @@ class LoopRun(FitRun):
         applied_directive.tell_own_loop(self._attempt)
         self._data_known(
             changed,
-            self._computed_before,
+            *self._computed_before,
             shared_data.loop_why_not_exact(self.source.dataset),
             backend.fit.why_device_not_exact(),
             model=None,
@@ -261,6 +265,8 @@ def restore_finished(
         element_spec=None,
         reason=RefusalReason.STATE_CHANGED,
     )
+    for sentence in fit_snapshot.other_device(end):
+        fit_report.promise(session.attempt, sentence, fit=session.fit_number)
     session.put_files_back(end)
     session.attempt.training.called()
     session.restored(end, seconds=0.0)

@@ -173,6 +173,7 @@ class FitRun:
             changed,
             self._resume.other_seeds(),
             self._resume.other_compute(),
+            *self._resume.other_device(),
             backend.fit.why_device_not_exact(),
             self._why_step_not_exact(),
             backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),

@@ -241,6 +241,7 @@ def restore_finished(
         element_spec=spec,
         hidden=hidden_state.of_call(model, given, data, arguments["validation_data"]),
     )
+    told += fit_snapshot.other_device(end)
     torch_loaders.put_back(
         (data, arguments["validation_data"]), local.get("loaders", [])
     )

@@ -30,6 +30,8 @@ _NOT_STATE = frozenset(
         "loop_why_not",
         "fit_why_not",
         "variables",
+        "replicas",
+        "device",
         KEY,
         COMPUTATION,
         COMPUTE,
@@ -37,7 +39,8 @@ _NOT_STATE = frozenset(
     }
 )
 """What is not compared: ``variables``, say, are names, and one that is made when it is
-restored may be made in another scope."""
+restored may be made in another scope; on how many devices, and on which, is told before
+anything is given back, and snapshots of older versions do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,11 @@ _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.DEVICE_GONE: Cause.UNKNOWN,
 }
 """What a refusal says of the end; the others ask a person to decide."""
+_ADVICE_OF_REFUSALS: Mapping[RefusalReason, str] = {
+    RefusalReason.DEVICE_GONE: "Find out why the driver does not show the GPU (nvidia-smi, "
+    "dmesg). Once it does, the same command goes on from the newest snapshot.",
+}
+"""Where that of the cause says nothing."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -126,8 +131,8 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
         return None
     said = Reason(refused.sentence, "refused", code=refused.reason)
     found = _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
-    # The refusal says what to do; that of an unknown cause would be none.
-    return replace(found, advice="") if found.cause is Cause.UNKNOWN else found
+    advice = _ADVICE_OF_REFUSALS.get(refused.reason, found.advice)
+    return replace(found, advice=advice)
 
 
 def _found_no_room(evidence: Evidence) -> Diagnosis | None:
@@ -188,7 +193,7 @@ def _killed_before_us(evidence: Evidence) -> Iterator[Reason]:
     if evidence.oom_kills_before_kill:
         text = (
             "Before that the kernel's OOM counter of its cgroup stood at "
-            f"{evidence.oom_kills_before_kill}: another process there was killed for memory."
+            f"{evidence.oom_kills_before_kill}: a process there had been killed for memory."
         )
         yield Reason(text, "cgroup")
 

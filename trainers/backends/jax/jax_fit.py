@@ -30,7 +30,7 @@ from typing_extensions import override
 from trainers.backends import keras_compat
 from trainers.backends.computing_device import (
     ComputingDevice,
-    of_gpus,
+    of_gpu,
     this_processor,
 )
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
@@ -240,10 +240,10 @@ def updates(_model: Any) -> int | None:
 
 @functools.cache
 def computing_device() -> ComputingDevice:
-    """What it computes on in this process: GPUs where it sees any."""
+    """What it computes on in this process: the first GPU, where it sees any."""
     if jax.default_backend() == "cpu":
         return this_processor()
-    return of_gpus(one.device_kind for one in jax.local_devices())
+    return of_gpu(jax.local_devices()[0].device_kind)
 
 
 def why_device_not_exact() -> str | None:

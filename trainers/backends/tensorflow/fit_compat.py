@@ -35,7 +35,7 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 from trainers.backends import keras_compat
 from trainers.backends.computing_device import (
     ComputingDevice,
-    of_gpus,
+    of_gpu,
     this_processor,
 )
 from trainers.backends.tensorflow import (
@@ -217,13 +217,12 @@ def why_replicas_not_exact(model: Any, validation_data: Any) -> str | None:
 
 @functools.cache
 def computing_device() -> ComputingDevice:
-    """What it computes on in this process: GPUs where it sees any."""
+    """What it computes on in this process: the first GPU, where it sees any."""
     if not tf.config.list_logical_devices("GPU"):
         return this_processor()
-    details = map(
-        tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU")
-    )
-    return of_gpus(one.get("device_name", "a GPU") for one in details)
+    first, *_ = tf.config.get_visible_devices("GPU")
+    details = tf.config.experimental.get_device_details(first)
+    return of_gpu(details.get("device_name", "a GPU"))
 
 
 def why_device_not_exact() -> str | None:

@@ -32,7 +32,7 @@ from typing_extensions import override
 from trainers.backends import keras_compat
 from trainers.backends.computing_device import (
     ComputingDevice,
-    of_gpus,
+    of_gpu,
     this_processor,
 )
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
@@ -277,12 +277,12 @@ def device() -> Any:
 
 @functools.cache
 def computing_device() -> ComputingDevice:
-    """What it computes on in this process: GPUs where it sees any."""
+    """What it computes on in this process: the GPU, where it sees any."""
     found = device()
     if found.type == "cpu":
         return this_processor()
     named = torch.cuda.get_device_name(found) if found.type == "cuda" else str(found)
-    return of_gpus([named])
+    return of_gpu(named)
 
 
 def why_device_not_exact() -> str | None:

@@ -69,6 +69,10 @@ class FitResume:
         state = self._taken.manifest.state
         return snapshot_match.check_compute(self._attempt, state, own_loop=own_loop)
 
+    def other_device(self) -> list[str]:
+        """Why bits are not promised where the snapshot is of another device."""
+        return [] if self._taken is None else fit_snapshot.other_device(self._taken)
+
     def other_seeds(self) -> str | None:
         """Why bits are not promised where the script has set other seeds on its way."""
         return snapshot_match.check_seeds(self._taken)

@@ -124,6 +124,13 @@ def restore(
     return told
 
 
+def other_device(taken: Snapshot) -> list[str]:
+    """Why bits are not promised where ``taken`` was computed on another device."""
+    then = taken.manifest.state.get("device")
+    told = computing_device.another(then, backend.fit.computing_device())
+    return [] if told is None else [told]
+
+
 def restore_or_refuse(
     attempt: Attempt,
     taken: Snapshot,
@@ -141,8 +148,7 @@ def restore_or_refuse(
     the GPU is gone, where the framework would train on without.
     """
     state, tensors = taken.manifest.state, taken.tensors
-    then, device = state.get("device"), backend.fit.computing_device()
-    gone = computing_device.gone(then, device)
+    gone = computing_device.gone(state.get("device"), backend.fit.computing_device())
     wanted = not framework_setup.on_cpu(attempt.directive)
     if gone is not None and wanted and not computing_device.is_without_gpu(os.environ):
         framework_setup.refuse(attempt, RefusalReason.DEVICE_GONE, gone)
@@ -156,8 +162,6 @@ def restore_or_refuse(
         what = "model" if reason is RefusalReason.MODEL_CHANGED else "state"
         sentence = f"the {what} is not that of the snapshot: {error}"
         framework_setup.refuse(attempt, reason, sentence)
-    another = computing_device.another(then, device)
-    told += [] if another is None else [another]
     for sentence in told:
         attempt.notice(sentence)
     return told

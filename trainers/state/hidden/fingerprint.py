@@ -55,15 +55,18 @@ Mark = Hashable
 
 
 def of(value: Any) -> Mark:
-    """The mark of ``value``."""
-    return _Look().at(value, 0)
+    """The mark of ``value``: without the variables of a module that it is itself, which
+    are looked at one by one, and saved so."""
+    return _Look(value).at(value, 0)
 
 
 class _Look:
     """One look at a value, and at what is inside of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Any) -> None:
         self._seen: dict[int, Any] = {}
+        self._modules = {id(root)}
+        """``id`` of it, and of what it is made of, where it is a module."""
 
     def at(self, value: Any, depth: int) -> Mark:
         """Its mark; what was looked at before is only named."""
@@ -113,8 +116,7 @@ class _Look:
         return tuple(self.at(one, depth + 1) for one in parts)
 
     def of_object(self, value: Any, depth: int) -> Mark:
-        """Which one it is, and its attributes; of a library's not too deep. Variables in
-        it are looked at one by one, and saved so."""
+        """Which one it is, and its attributes; of a library's not too deep."""
         array = backend.values.tensor_array(value)
         if array is not None:
             return self.of_array(array, depth)
@@ -122,9 +124,11 @@ class _Look:
         own = object_state.is_of_own_class(value)
         if library in STEADY or (depth > FOREIGN_DEEP and not own):
             return id(value)
-        apart = backend.hidden.names_of_tensors(value)
-        attributes = object_state.attributes(value).items()
-        held = {name: one for name, one in attributes if name not in apart}
+        held = dict(object_state.attributes(value))
+        if id(value) in self._modules:
+            self._modules |= {id(part) for _, part in backend.hidden.held_in(value)}
+            apart = backend.hidden.names_of_tensors(value)
+            held = {name: one for name, one in held.items() if name not in apart}
         return id(value), self.of_mapping(held, depth)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.wire.reasons import RefusalReason
@@ -24,8 +25,7 @@ def test_each_reason_has_its_cause(reason: RefusalReason) -> None:
     assert found.cause is CAUSES.get(reason, Cause.USER_ERROR)
     (said,) = found.because
     assert (said.text, said.signature, said.code) == ("a sentence", "refused", reason)
-    # Of an unknown cause there is no advice beside what the sentence says.
-    assert bool(found.advice) is (found.cause is not Cause.UNKNOWN)
+    assert found.advice != ADVICE[Cause.UNKNOWN]
 
 
 @pytest.mark.parametrize(

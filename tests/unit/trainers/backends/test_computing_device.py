@@ -16,7 +16,7 @@ from trainers.backends.computing_device import (
     another,
     gone,
     is_without_gpu,
-    of_gpus,
+    of_gpu,
     of_processor,
     this_processor,
 )
@@ -34,7 +34,7 @@ Features : fp asimd crc32
 CPU part : 0xd40
 """
 HERE = of_processor(XEON, cores=8)
-H100 = of_gpus(["H100", "H100"])
+H100 = of_gpu("H100")
 
 
 def test_what_decides_the_arithmetic_of_a_processor() -> None:
@@ -46,16 +46,15 @@ def test_what_decides_the_arithmetic_of_a_processor() -> None:
     assert (arm.model, arm.features) == ("0xd40, 1 core", ("asimd",))
     assert of_processor("", cores=2).model == "a processor, 2 cores"
     assert this_processor() == this_processor()
-    assert of_gpus(["B", "A", "B"]).model == "A, B"
 
 
 @pytest.mark.parametrize(
     ("then", "now", "part"),
     [
         (HERE, HERE, None),
-        (H100, of_gpus(["H100"]), None),
+        (H100, of_gpu("H100"), None),
         (None, H100, None),  # an older snapshot
-        (H100, of_gpus(["A100"]), "on H100 so far, and is on A100 now"),
+        (H100, of_gpu("A100"), "on H100 so far, and is on A100 now"),
         (HERE, H100, "on Xeon A, 8 cores so far, and is on H100 now"),
         (HERE, of_processor(XEON, cores=4), "is on Xeon A, 4 cores now"),
         (
@@ -91,6 +90,7 @@ def test_a_gpu_that_is_gone() -> None:
         ({"JAX_PLATFORMS": "cpu"}, True),
         ({"JAX_PLATFORMS": "cuda,cpu"}, False),
         ({"JAX_PLATFORM_NAME": "CPU"}, True),
+        ({"KERAS_TORCH_DEVICE": "cpu"}, True),
     ],
 )
 def test_who_wants_no_gpu(environment: dict[str, str], *, without: bool) -> None:
@@ -108,7 +108,7 @@ from trainers.process import attempt_reporting as attempt
 
 here = os.environ.get("HERE")
 if here:  # no GPU is needed to lose one
-    fit_compat.computing_device = lambda: computing_device.of_gpus([here])
+    fit_compat.computing_device = lambda: computing_device.of_gpu(here)
 
 class Trouble(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):

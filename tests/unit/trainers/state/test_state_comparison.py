@@ -61,3 +61,9 @@ def test_what_is_none_here_and_could_not_be_saved_there_is_the_same() -> None:
 def test_names_of_variables_are_no_state() -> None:
     """An optimizer that is built while it is restored has others."""
     assert compared(state(), {**state(), "variables": ["adam/dense/kernel"]}).equal
+
+
+def test_a_snapshot_of_before_devices_were_known_is_comparable() -> None:
+    """An older version did not say on what it computed: no resume is disproved by that."""
+    here = {**state(), "replicas": 1, "device": {"kind": "cpu", "model": "A"}}
+    assert compared(state(), here).equal
