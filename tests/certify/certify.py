@@ -187,7 +187,7 @@ class CertifyTrial:
             case RecordKind.PROOF:
                 self.proofs.append(fields)
             case RecordKind.FIRST_STEP:
-                self.first_step_seconds = fields["seconds"]
+                self.first_step_seconds = fields.get("seconds") or SLOW_START_SECONDS
             case RecordKind.EVIDENCE:
                 steps = StepEvidence.from_json(fields)
                 self.advice += advise(RunEvidence(steps=steps))
