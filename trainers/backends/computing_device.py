@@ -2,8 +2,8 @@
 
 Processors and GPUs of different models add in another order (vector width, blocking by
 caches and cores, another choice of algorithms): bits are promised on the same one alone.
-And a framework that loses its GPU trains on with the processor, a hundred times slower,
-and says so in a line of its log.
+And a framework that loses its GPU trains on with the processor, however slow that is, and
+says so in a line of its log.
 """
 
 import os
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from trainers.process.compilations.compilation_key import processor
 
 CORES = len(os.sched_getaffinity(0))
 """When this module is imported: OpenMP may bind the main thread to one of them later."""
@@ -62,7 +64,7 @@ def of_gpu(model: str) -> ComputingDevice:
 
 def of_processor(cpuinfo: str, *, cores: int) -> ComputingDevice:
     """The first processor that the text of proc(5) tells of, with so many cores for us."""
-    lines = (line.partition(":") for line in cpuinfo.partition("\n\n")[0].splitlines())
+    lines = (line.partition(":") for line in processor(cpuinfo).splitlines())
     told = {name.strip(): value.strip() for name, _, value in lines}
     model = next((told[name] for name in NAMES if name in told), "a processor")
     flags = next((told[name] for name in FEATURES if name in told), "")

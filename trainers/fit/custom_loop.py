@@ -257,6 +257,7 @@ def restore_finished(
     end = session.end_of(session.fit_number)
     if end is None:
         return
+    told = fit_snapshot.other_device(session.attempt, end)
     fit_snapshot.restore_or_refuse(
         session.attempt,
         end,
@@ -265,7 +266,7 @@ def restore_finished(
         element_spec=None,
         reason=RefusalReason.STATE_CHANGED,
     )
-    for sentence in fit_snapshot.other_device(end):
+    for sentence in told:
         fit_report.promise(session.attempt, sentence, fit=session.fit_number)
     session.put_files_back(end)
     session.attempt.training.called()

@@ -228,7 +228,7 @@ def restore_finished(
     tf_data.replay(data, made=made, used=used, drawn=drawn)
     shared_data.draw(data, drawn=drawn, looked_at=keras_compat.LOOKED_AT)
     shared_data.why_not_exact(data)  # only remembered
-    told = []
+    told = fit_snapshot.other_device(attempt, end)
     if isinstance(data, keras.utils.PyDataset):
         told += py_dataset_state.put_back(data, end.tensors)
     Validation().resume(local["validation"], arguments["validation_data"])
@@ -241,7 +241,6 @@ def restore_finished(
         element_spec=spec,
         hidden=hidden_state.of_call(model, given, data, arguments["validation_data"]),
     )
-    told += fit_snapshot.other_device(end)
     torch_loaders.put_back(
         (data, arguments["validation_data"]), local.get("loaders", [])
     )

@@ -19,7 +19,7 @@ from trainers.backends import keras_losses, slicing
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
 from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import TIGHT_PART, SteppedBack, stepped_back
+from trainers.microbatch.calibration import TIGHT_PART
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.obstacles import (
     MicrobatchRefusedError,
@@ -30,6 +30,7 @@ from trainers.microbatch.obstacles import (
     too_large,
 )
 from trainers.microbatch.prepared import Prepared
+from trainers.microbatch.stepping_back import SteppedBack, stepped_back
 from trainers.microbatch.strategy import Strategy, strategy_of
 from trainers.process import allocation_subject
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from supervisor.core.causes import Cause
+from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.oom_subject import OomSubject
 
 ADVICE: dict[Cause, str] = {
@@ -97,6 +98,11 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+OF_REFUSALS: Mapping[RefusalReason, str] = {
+    RefusalReason.DEVICE_GONE: "Find out why the driver does not show the GPU (nvidia-smi, "
+    "dmesg). Once it does, the same command goes on from the newest snapshot.",
+}
+"""Where that of the cause says nothing."""
 NOT_WRITABLE = (
     "The script could not write that file: its file system is read-only (EROFS). A "
     "restart helps only where that passes by itself, so after the first step there is one. "

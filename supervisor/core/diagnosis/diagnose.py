@@ -27,6 +27,7 @@ from supervisor.core.diagnosis.advice import (
     LONGER_GRACE,
     NOT_SAVED,
     NOT_WRITABLE,
+    OF_REFUSALS,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
@@ -92,11 +93,6 @@ _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.DEVICE_GONE: Cause.UNKNOWN,
 }
 """What a refusal says of the end; the others ask a person to decide."""
-_ADVICE_OF_REFUSALS: Mapping[RefusalReason, str] = {
-    RefusalReason.DEVICE_GONE: "Find out why the driver does not show the GPU (nvidia-smi, "
-    "dmesg). Once it does, the same command goes on from the newest snapshot.",
-}
-"""Where that of the cause says nothing."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -131,7 +127,7 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
         return None
     said = Reason(refused.sentence, "refused", code=refused.reason)
     found = _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
-    advice = _ADVICE_OF_REFUSALS.get(refused.reason, found.advice)
+    advice = OF_REFUSALS.get(refused.reason, found.advice)
     return replace(found, advice=advice)
 
 

@@ -71,7 +71,9 @@ class FitResume:
 
     def other_device(self) -> list[str]:
         """Why bits are not promised where the snapshot is of another device."""
-        return [] if self._taken is None else fit_snapshot.other_device(self._taken)
+        if self._taken is None:
+            return []
+        return fit_snapshot.other_device(self._attempt, self._taken)
 
     def other_seeds(self) -> str | None:
         """Why bits are not promised where the script has set other seeds on its way."""

@@ -124,10 +124,17 @@ def restore(
     return told
 
 
-def other_device(taken: Snapshot) -> list[str]:
-    """Why bits are not promised where ``taken`` was computed on another device."""
-    then = taken.manifest.state.get("device")
-    told = computing_device.another(then, backend.fit.computing_device())
+def other_device(attempt: Attempt, taken: Snapshot) -> list[str]:
+    """Why bits are not promised where ``taken`` was computed on another device.
+
+    Ends the process where that was a GPU, and the framework would train on without.
+    """
+    then, now = taken.manifest.state.get("device"), backend.fit.computing_device()
+    gone = computing_device.gone(then, now)
+    wanted = not framework_setup.on_cpu(attempt.directive)
+    if gone is not None and wanted and not computing_device.is_without_gpu(os.environ):
+        framework_setup.refuse(attempt, RefusalReason.DEVICE_GONE, gone)
+    told = computing_device.another(then, now)
     return [] if told is None else [told]
 
 
@@ -144,14 +151,9 @@ def restore_or_refuse(
     """Give ``model`` and ``callbacks`` the state of ``taken``; a sentence for each part
     of it that is not as it was.
 
-    Ends the process, and says ``reason``, if the snapshot is one of another; or says that
-    the GPU is gone, where the framework would train on without.
+    Ends the process, and says ``reason``, if the snapshot is one of another.
     """
     state, tensors = taken.manifest.state, taken.tensors
-    gone = computing_device.gone(state.get("device"), backend.fit.computing_device())
-    wanted = not framework_setup.on_cpu(attempt.directive)
-    if gone is not None and wanted and not computing_device.is_without_gpu(os.environ):
-        framework_setup.refuse(attempt, RefusalReason.DEVICE_GONE, gone)
     told = [] if hidden is None else hidden.compile_again(state)
     try:
         fit_state.build(model, element_spec, state, tensors)
