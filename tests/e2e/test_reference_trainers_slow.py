@@ -22,7 +22,8 @@ def placed(trainwarden: Trainwarden, name: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["gan", "own_loop", "segmentation", "text_buckets", "transfer"]
+    "name",
+    ["gan", "own_loop", "segmentation", "several_devices", "text_buckets", "transfer"],
 )
 def test_certified(trainwarden: Trainwarden, name: str) -> None:
     """Killed three times, the same to the bit; and the run itself had promised it."""

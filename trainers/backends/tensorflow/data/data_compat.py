@@ -99,6 +99,23 @@ def makes_batches(stage: Any) -> bool:
     return hasattr(stage, "_batch_size")
 
 
+def buffer_size(stage: Any) -> int:
+    """Elements that a shuffle or a prefetch holds; -1: TensorFlow decides, or (of a
+    shuffle) all that there are."""
+    return int(stage._buffer_size)
+
+
+def caches_in_file(stage: Any) -> bool:
+    """Whether a cache keeps its elements in a file."""
+    return bool(stage._filename.numpy())
+
+
+def parallel_calls(stage: Any) -> int | None:
+    """Calls of its function at once; -1: TensorFlow decides; None: one after another."""
+    found = getattr(stage, "_num_parallel_calls", None)
+    return None if found is None else int(found)
+
+
 def batch_size(dataset: Any) -> int | None:
     """Samples in a whole batch of ``dataset``, as its stages say; None: they do not."""
     try:

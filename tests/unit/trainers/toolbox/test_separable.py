@@ -1,0 +1,32 @@
+"""The depthwise-separable block: its shape, and what it saves."""
+
+from typing import Any
+
+import keras
+import pytest
+
+from trainers.toolbox.separable import separable_block, separable_share
+
+
+@pytest.mark.parametrize(("strides", "side"), [(1, 16), (2, 8)])
+def test_shape(strides: int, side: int) -> None:
+    """That of the convolution in whose place it stands."""
+    inputs = keras.Input((16, 16, 24))
+    found = separable_block(inputs, 48, strides=strides)
+    plain = keras.layers.Conv2D(48, 3, strides, padding="same")(inputs)
+    assert found.shape == plain.shape == (None, side, side, 48)
+
+
+def test_share_of_weights() -> None:
+    """Of the kernels exactly what the formula says."""
+    inputs = keras.Input((16, 16, 64))
+    plain = keras.Model(inputs, keras.layers.Conv2D(128, 3, use_bias=False)(inputs))
+    block = keras.Model(inputs, separable_block(inputs, 128))
+
+    def kernels(model: Any) -> int:
+        found = [w for w in model.trainable_weights if len(w.shape) == 4]
+        return sum(w.shape[0] * w.shape[1] * w.shape[2] * w.shape[3] for w in found)
+
+    share = kernels(block) / kernels(plain)
+    assert share == pytest.approx(separable_share(kernel_size=3, filters=128))
+    assert share == pytest.approx(0.119, abs=0.001)
