@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers.toolbox import recomputation
+from trainers.toolbox import recompute
 
 
 def _trained(*, again: bool) -> list[np.ndarray]:
@@ -15,7 +15,7 @@ def _trained(*, again: bool) -> list[np.ndarray]:
     x, y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
     model.compile("sgd", "mse")
     if again:
-        assert recomputation.recompute(model, (x, y)) == (2, 1)
+        assert recompute.recompute(model, (x, y)) == (2, 1)
     model.fit(x, y, batch_size=4, verbose=0)
     return [np.array(one) for one in model.get_weights()]
 
@@ -34,4 +34,4 @@ def test_another_framework(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(keras.backend, "backend", backend)
     with pytest.raises(NotImplementedError, match=r"keras\.RematScope"):
-        recomputation.recompute(None, tf.zeros(1))
+        recompute.recompute(None, tf.zeros(1))
