@@ -28,11 +28,13 @@ from supervisor.core.diagnosis.advice import (
     NOT_SAVED,
     NOT_WRITABLE,
     OF_REFUSALS,
+    SLURM_TIME_LIMIT,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
 from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
+from supervisor.core.diagnosis.missing_module import missing_module, module_advice
 from supervisor.core.diagnosis.result import ASKED, FIGURES, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
@@ -54,6 +56,7 @@ from supervisor.core.diagnosis.signatures.memory_rows import (
     POOL_LIMIT_MIB,
     RESERVATION_FAILED,
 )
+from supervisor.core.diagnosis.signatures.process_rows import TIME_LIMIT
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
@@ -85,6 +88,11 @@ device."""
 FULL_PART = 0.01
 """With less of a device free no library finds room for its handles and kernels, which
 take some hundred MiB."""
+_OF_SIGNATURES: Mapping[str, str] = {
+    READ_ONLY: NOT_WRITABLE,
+    TIME_LIMIT: SLURM_TIME_LIMIT,
+}
+"""Advice of lines that say more than their cause does."""
 _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.VERSIONS: Cause.VERSION_MISMATCH,
     RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
@@ -297,13 +305,23 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
     decided = reasons[0]  # the others may be of errors that the script handled
-    if decided.signature == READ_ONLY:
-        return replace(made, advice=NOT_WRITABLE)
-    missing = missing_file(decided.text)
-    if cause is Cause.DATA_ERROR and missing is not None:
-        return replace(made, advice=missing_advice(missing))
-    full = no_room_to_begin(made, evidence)
-    return replace(made, advice=DEVICE_FULL) if full else made
+    advice = _particular(cause, decided)
+    if advice is None and no_room_to_begin(made, evidence):
+        advice = DEVICE_FULL
+    return made if advice is None else replace(made, advice=advice)
+
+
+def _particular(cause: Cause, decided: Reason) -> str | None:
+    """What the line that decided lets one say beyond its cause; None: nothing."""
+    if decided.signature in _OF_SIGNATURES:
+        return _OF_SIGNATURES[decided.signature]
+    if cause is Cause.DATA_ERROR:
+        path = missing_file(decided.text)
+        return None if path is None else missing_advice(path)
+    if cause is Cause.USER_ERROR:
+        name = missing_module(decided.text)
+        return None if name is None else module_advice(name)
+    return None
 
 
 def no_room_to_begin(diagnosis: Diagnosis, evidence: Evidence) -> bool:
