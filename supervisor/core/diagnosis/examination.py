@@ -11,9 +11,12 @@ from supervisor.core.diagnosis.advice import (
     RUN_AS_A_MODULE,
     WHOLE_BATCH,
 )
-from supervisor.core.diagnosis.diagnose import FOR_WANT_OF_MEMORY, no_room_to_begin
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.core.diagnosis.missing_module import missing_module, module_advice
+from supervisor.core.diagnosis.memory_shortage import (
+    FOR_WANT_OF_MEMORY,
+    no_room_to_begin,
+)
+from supervisor.core.diagnosis.not_found import missing_module, module_advice
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
 from supervisor.core.gpu.gpu_readings import GpuProcess

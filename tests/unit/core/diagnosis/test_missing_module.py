@@ -6,7 +6,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE, MISSING_MODULE
 from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.core.diagnosis.missing_module import missing_module, module_advice
+from supervisor.core.diagnosis.not_found import missing_module, module_advice
 from tests.support.evidence import crash, ours, seen
 
 LINE = "ModuleNotFoundError: No module named 'transformers'"
