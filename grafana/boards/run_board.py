@@ -168,7 +168,8 @@ RUN_BOARD = Board(
                 BoardPanel(
                     title="Progress",
                     about="Steps done, and the step of the newest snapshot: a crash now "
-                    "goes back to that one. A straight line upwards is good.",
+                    "goes back to that one. A straight line upwards is good. The loss is "
+                    "looked at now and then: the step that it is of.",
                     queries=(
                         Query(
                             expr=f"max by (instance, run) (trainwarden_step{{{RUN}}})",
@@ -181,6 +182,10 @@ RUN_BOARD = Board(
                         Query(
                             expr=f"max by (instance, run) (trainwarden_remote_snapshot_step{{{RUN}}})",
                             legend=f"{WHOSE} snapshot elsewhere",
+                        ),
+                        Query(
+                            expr=f"max by (instance, run) (trainwarden_loss_step{{{RUN}}})",
+                            legend=f"{WHOSE} loss",
                         ),
                     ),
                 ),

@@ -11,30 +11,28 @@ from supervisor.web.markup import Element, tag
 from supervisor.web.run_view import loss_text
 from supervisor.web.scales import seconds_text
 
+JOB_HEADS = ("epoch", "step", "loss", "step time", "memory", "what is going on")
+"""Of the columns that a job may have nothing in."""
 RUNS = 50
 """Of the history, the newest."""
 
 
 def jobs_part(jobs: Sequence[Mapping[str, Any]]) -> Element:
-    """Every job and where it is."""
+    """Every job and where it is. A column in which no job has anything is left out."""
     if not jobs:
         return tag("p", "No job has run yet: trainwarden run train.py begins one.")
-    heads = (
-        "job",
-        "state",
-        "attempt",
-        "epoch",
-        "step",
-        "loss",
-        "step time",
-        "memory",
-        "what is going on",
-    )
-    return _table("Jobs", heads, [_job_row(job) for job in jobs])
+    cells = [_job_cells(job) for job in jobs]
+    shown = [head for head in JOB_HEADS if any(row[head] for row in cells)]
+    rows = [
+        _job_row(job, [row[head] for head in shown])
+        for job, row in zip(jobs, cells, strict=True)
+    ]
+    return _table("Jobs", ("job", "state", "attempt", *shown), rows)
 
 
-def _job_row(job: Mapping[str, Any]) -> Element:
-    name, epoch, step = str(job["job"]), job["epoch"], job["step"]
+def _job_cells(job: Mapping[str, Any]) -> dict[str, str]:
+    """By the heads of their columns."""
+    epoch, step = job["epoch"], job["step"]
     used, limit = job["memory_in_use_bytes"], job["memory_limit_bytes"]
     memory = "" if used is None else format_size(used)
     if used is not None and limit is not None:
@@ -45,8 +43,20 @@ def _job_row(job: Mapping[str, Any]) -> Element:
         loss_text(job),
         "" if job["step_seconds"] is None else seconds_text(job["step_seconds"]),
         memory,
-        str(job["message"] or ""),
+        news_of(job),
     )
+    return dict(zip(JOB_HEADS, cells, strict=True))
+
+
+def news_of(job: Mapping[str, Any]) -> str:
+    """Its message, unless that says what the columns of its state and its attempt do."""
+    message, state = str(job["message"] or ""), str(job["state"])
+    said = {state, state_words(state), f"attempt {job['attempt']}"}
+    return "" if message in said else message
+
+
+def _job_row(job: Mapping[str, Any], cells: Sequence[str]) -> Element:
+    name = str(job["job"])
     state = state_words(str(job["state"]))
     kind = f"is-{state.replace(' ', '-')}"
     return tag(

@@ -90,6 +90,9 @@ class RecordKind:
     ``because``: when snapshots are taken from here on."""
     FIT_ENDED = "fit_ended"
     """``fit, step``."""
+    FIT_FAILED = "fit_failed"
+    """``fit, step``: an exception left the call of fit, and it is not made again here.
+    Training may be over with it, or the script catches it and goes on."""
     DRAINED = "drained"
     """``step``, ``snapshot``: the state is saved and the process ends with 75."""
     NON_FINITE = "non_finite"

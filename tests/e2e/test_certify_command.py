@@ -1,6 +1,7 @@
 """``trainwarden certify``: a script of somebody's own, killed, and what it leaves compared."""
 
 import json
+import re
 
 import pytest
 
@@ -77,3 +78,27 @@ def test_a_script_that_fails(trainwarden: Trainwarden) -> None:
     assert done.returncode == 1
     assert "it did not come to its end" in done.stderr
     assert "no data" in done.stderr
+
+
+CLOCK = """
+import time
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(time.time_ns() % 2**31)
+x = np.random.rand(80, 6).astype("float32")
+model = keras.Sequential([keras.layers.Dense(4)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :4], batch_size=8, epochs=4, verbose=0)
+"""
+
+
+def test_a_seed_of_the_clock(trainwarden: Trainwarden) -> None:
+    """Two runs that nobody kills differ, too: the verdict repeats the reason that the run
+    gave. Data that are others in each attempt are told without their hashes."""
+    done = trainwarden("certify", "--kills", "1", trainwarden.script(CLOCK))
+    assert done.returncode == 1, done.stdout + done.stderr
+    verdict = done.stdout[done.stdout.index("no verdict (") :]
+    said = [line for line in verdict.splitlines() if "the run had said so" in line]
+    assert len([line for line in said if "looks like the clock" in line]) == 1
+    assert not re.search(r"\b[0-9a-f]{32}\b", done.stdout + done.stderr)

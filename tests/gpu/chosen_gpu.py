@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from supervisor.core.diagnosis.driver_errors import MPS
+from supervisor.core.diagnosis.kernel.driver_errors import MPS
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
 from supervisor.host.exporter.machine_monitor import pids_are_ours, readings_of
 from tests.gpu.driver_probe import probing

@@ -52,6 +52,7 @@ DIGITS = JobStatus(
     steps_per_epoch=12,
     samples=1920,
     loss=0.25,
+    loss_step=14,
     step_seconds=0.2,
     effective_batch=128,
     slices=4,

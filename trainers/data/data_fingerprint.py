@@ -17,6 +17,8 @@ MOST_BYTES = 4096
 MOST_TENSORS = 64
 """Of a pipeline: the first of them."""
 
+ROWS = "rows"
+"""Key of the hashes of arrays."""
 TENSORS = "tensors"
 """Key of what snapshots of before did not have."""
 
@@ -29,7 +31,7 @@ def of_arrays(inputs: Any) -> Fingerprint:
     return {
         "shapes": [[str(s) for s in getattr(leaf, "shape", ())] for leaf in leaves],
         "dtypes": [str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves],
-        "rows": [_hash_of_rows(leaf) for leaf in leaves],
+        ROWS: [_hash_of_rows(leaf) for leaf in leaves],
     }
 
 
@@ -69,7 +71,7 @@ def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         "kind": "they are of another kind",
         "shapes": "their shapes are others",
         "dtypes": "their types are others",
-        "rows": "samples have other values",
+        ROWS: "samples have other values",
         "elements": "their elements are of another shape or type",
         "count": "there are more or fewer",
         TENSORS: "the tensors that the pipeline is made of have other values",
@@ -78,7 +80,34 @@ def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         del names[TENSORS]
     for name, sentence in names.items():
         if was.get(name) != now.get(name):
-            if name == TENSORS:
-                return sentence
-            return f"{sentence} ({was.get(name)} then, {now.get(name)} now)"
+            return f"{sentence}{_told(name, was, now)}"
     return None
+
+
+def _told(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Which they are; hashes tell nobody anything."""
+    if name in {ROWS, TENSORS}:
+        return _which(name, was, now)
+    return f" ({was.get(name)} then, {now.get(name)} now)"
+
+
+def _which(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The arrays whose hashes differ, by place, shape and type as far as these are known;
+    empty where the two are no lists of one length."""
+    before, after = was.get(name) or [], now.get(name) or []
+    if len(before) != len(after):
+        return ""
+    places = [
+        n for n, pair in enumerate(zip(before, after, strict=True)) if len({*pair}) > 1
+    ]
+    told = ", ".join(f"{n + 1}{_form(now, n)}" for n in places)
+    what = "array" if name == ROWS else "tensor"
+    return f" ({what}{'s' if len(places) > 1 else ''} {told} of {len(after)})"
+
+
+def _form(fingerprint: Mapping[str, Any], index: int) -> str:
+    """Shape and type of an array, as `` [64 x 4 float32]``; empty: not known."""
+    shapes, types = fingerprint.get("shapes") or [], fingerprint.get("dtypes") or []
+    if index >= min(len(shapes), len(types)):
+        return ""
+    return f" [{' x '.join(shapes[index])} {types[index]}]"

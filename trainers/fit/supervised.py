@@ -174,7 +174,7 @@ def training(
             recovery_end(session, error)
             crash_report.mark_in_fit(error, during=run.doing)
             run.stopped()
-            session.fit_failed()
+            _failed(session)
             raise
     finally:
         attempt.training.ended()
@@ -185,6 +185,15 @@ def training(
         attempt.enter(Phase.BETWEEN)
     if not again:
         ended(session)
+
+
+def _failed(session: RunProgress) -> None:
+    """A call was left by an exception, which the script may catch: sizes of slices, say,
+    are tried no more."""
+    session.attempt.say(
+        RecordKind.FIT_FAILED, fit=session.fit_number, step=session.step
+    )
+    session.fit_failed()
 
 
 def ended(session: RunProgress) -> None:

@@ -92,7 +92,9 @@ def compare(
     ]
     before, after = _plain(newer.manifest.state), _plain(state)
     _leave_out_what_one_could_not_save(before, after)
-    places = {value: path for path, value in _leaves(before, "")}
+    # A tensor that only one of the two has is named by no path of the other.
+    leaves = [*_leaves(after, ""), *_leaves(before, "")]
+    places = {value: path for path, value in leaves}
     elsewhere = [places.get(one, one) for one in differing if not _is_of(one)]
     return Comparison(
         tensors=len(now),

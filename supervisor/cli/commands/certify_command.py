@@ -144,4 +144,5 @@ def _certificate(trials: Certification) -> Certificate:
 
 
 def _as_json(found: Certificate) -> dict[str, object]:
-    return {**asdict(found), "outcome": found.outcome, "lines": found.lines}
+    told = {"promise": found.promise, "outcome": found.outcome, "lines": found.lines}
+    return {**asdict(found), **told}

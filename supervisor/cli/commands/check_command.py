@@ -14,6 +14,8 @@ from supervisor.core.jobs.spec import DrainSpec
 from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
 
+WIDTH = max(len(level) for level in FindingLevel)
+
 
 @click.command()
 @json_option
@@ -33,7 +35,8 @@ from supervisor.host.doctor.machine_checks import examine
 def check(
     *, as_json: bool, state_dir: Path, python: str | None, spec_file: Path | None
 ) -> None:
-    """Look at this machine: each line is OK, a warning or a problem with its fix.
+    """Look at this machine: each line is OK, a warning, a problem with its fix, or says
+    why something was not checked.
 
     Ends with 1 if there is a problem. In a Slurm job it looks at Slurm, too.
 
@@ -57,5 +60,5 @@ def check(
 
 def line(found: Finding) -> str:
     """A finding for a person."""
-    fix = f"\n           → {found.fix}" if found.fix else ""
-    return f"{found.level:8} {found.about}: {found.text}{fix}"
+    fix = f"\n{'':{WIDTH}} → {found.fix}" if found.fix else ""
+    return f"{found.level:{WIDTH}} {found.about}: {found.text}{fix}"

@@ -91,6 +91,9 @@ def _running(paths: StatePaths, job: str) -> int | None:
     return None
 
 
+AGAINST = frozenset({FindingLevel.WARNING, FindingLevel.PROBLEM})
+
+
 def tell_plan(
     job: Job, paths: StatePaths, choice: ResumeOptions, *, as_json: bool
 ) -> int:
@@ -104,7 +107,7 @@ def tell_plan(
     except LedgerError as error:
         fail(str(error), exit_code=1)
     found = examine(paths.root, python=plan.python, grace=job.spec.drain.grace)
-    findings = [one for one in found if one.level is not FindingLevel.OK]
+    findings = [one for one in found if one.level in AGAINST]
     told = {**asdict(plan), "findings": [asdict(one) for one in findings]}
     show([told], _lines(plan, findings), as_json=as_json)
     return int(any(one.level is FindingLevel.PROBLEM for one in findings))

@@ -109,6 +109,14 @@ NOT_WRITABLE = (
     "Let the script write to a directory that can be written to, or have that one mounted "
     "read-write; if it was so before, the kernel log (dmesg) tells why that ended."
 )
+SLURM_TIME_LIMIT = (
+    "Slurm ended the job at its time limit (--time). Ask for more: `#SBATCH --time=...`; or "
+    "let Trainwarden be told before, by `#SBATCH --signal=B:TERM@180` in a batch script "
+    "whose last line is `exec trainwarden run ...`: it saves its state and ends with 75, and "
+    "with `RequeueExit=75` in slurm.conf and `#SBATCH --requeue` Slurm queues the job again, "
+    "which goes on from there (docs/slurm.md, deploy/slurm/train.sbatch)."
+)
+"""Of a job of Slurm's that took longer than it had asked for."""
 NOT_SAVED = "What was not saved is done again from the newest snapshot."
 """Of an attempt that was asked to end, and ended before its state was saved, ..."""
 LONGER_GRACE = (

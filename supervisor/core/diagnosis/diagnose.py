@@ -16,8 +16,7 @@ The rules, each asked in this order; the first that answers decides:
 7. Unknown, and the last line of the log is quoted.
 """
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
@@ -28,12 +27,30 @@ from supervisor.core.diagnosis.advice import (
     NOT_SAVED,
     NOT_WRITABLE,
     OF_REFUSALS,
+    SLURM_TIME_LIMIT,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
-from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
-from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
-from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
-from supervisor.core.diagnosis.result import ASKED, FIGURES, Diagnosis, Reason
+from supervisor.core.diagnosis.exit_status import ASKS_TO_END, SIGKILL
+from supervisor.core.diagnosis.kernel.memory_kills import (
+    counted_kills,
+    ended_otherwise,
+    killed_before_us,
+    nothing_counted,
+)
+from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.memory_shortage import (
+    device_reasons,
+    figure_reasons,
+    no_room_to_begin,
+    settled,
+)
+from supervisor.core.diagnosis.not_found import (
+    missing_advice,
+    missing_file,
+    missing_module,
+    module_advice,
+)
+from supervisor.core.diagnosis.result import ASKED, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
     QUOTED,
@@ -46,45 +63,24 @@ from supervisor.core.diagnosis.scoring import (
     precedence,
     signal_in,
 )
-from supervisor.core.diagnosis.signatures.memory_rows import (
-    MEMORY_USAGE,
-    NO_ROOM_FOR_KERNEL,
-    NO_ROOM_TO_BEGIN,
-    POOL_LIMIT,
-    POOL_LIMIT_MIB,
-    RESERVATION_FAILED,
-)
+from supervisor.core.diagnosis.signatures.process_rows import TIME_LIMIT
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
-from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
-from supervisor.core.memory.fit_memory import step_bytes
-from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY, room_but_for_others
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.text.units import format_duration
 from supervisor.wire.reasons import KillReason, RefusalReason
-from supervisor.wire.records.oom_subject import OomSubject
 
-_CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
 _KILLED_FROM_OUTSIDE = frozenset(
     {Cause.HOST_OOM, Cause.GPU_HARDWARE, Cause.UNKILLABLE, Cause.PREEMPTED}
 )
 """SIGKILL comes from outside: an exception, or an allocation that failed and was
 caught, in the log of a process of ours that ended so was not its end."""
-FOR_WANT_OF_MEMORY = frozenset(
-    {Cause.DEVICE_OOM, Cause.CUDNN_ALLOC, Cause.CUDNN_INIT, Cause.CUBLAS}
-)
-_USAGE = re.compile(
-    r"Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total"
-)
-_POOL_LIMIT = re.compile(POOL_LIMIT_MIB)
-_RESERVED = re.compile(r"ailed to allocate \S+ \((?P<bytes>\d+)(?: bytes|B)\)")
-_VICTIM = re.compile(r"Killed process (?P<pid>\d+)")
-OWN_PART = 0.5
-"""A pool that got so much of what it asked for, less each time, may be what filled the
-device."""
-FULL_PART = 0.01
-"""With less of a device free no library finds room for its handles and kernels, which
-take some hundred MiB."""
+_OF_SIGNATURES: Mapping[str, str] = {
+    READ_ONLY: NOT_WRITABLE,
+    TIME_LIMIT: SLURM_TIME_LIMIT,
+}
+"""Advice of lines that say more than their cause does."""
 _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.VERSIONS: Cause.VERSION_MISMATCH,
     RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
@@ -167,7 +163,7 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
     asked = (evidence.stop_requested or grace is not None) and not evidence.finished
     if asked and grace is not None and evidence.crash is not None:
         return _crashed_and_hung(evidence)
-    if not asked or evidence.crash is not None or _ended_otherwise(evidence):
+    if not asked or evidence.crash is not None or ended_otherwise(evidence):
         return None
     said = Reason("It was asked to end, and ended before its state was saved.", ASKED)
     advice = NOT_SAVED
@@ -179,19 +175,9 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
         said = Reason(text, ASKED, code=KillReason.GRACE_OVER)
         advice = f"{NOT_SAVED} {LONGER_GRACE}"
     made = _made(
-        Cause.PREEMPTED, said, *exit_reasons(evidence), *_killed_before_us(evidence)
+        Cause.PREEMPTED, said, *exit_reasons(evidence), *killed_before_us(evidence)
     )
     return replace(made, advice=advice)
-
-
-def _killed_before_us(evidence: Evidence) -> Iterator[Reason]:
-    """Why it may have saved nothing: others of the attempt had been killed for memory."""
-    if evidence.oom_kills_before_kill:
-        text = (
-            "Before that the kernel's OOM counter of its cgroup stood at "
-            f"{evidence.oom_kills_before_kill}: a process there had been killed for memory."
-        )
-        yield Reason(text, "cgroup")
 
 
 def _crashed_and_hung(evidence: Evidence) -> Diagnosis:
@@ -229,28 +215,6 @@ def _out_of_memory(evidence: Evidence, said: Reason) -> Diagnosis:
     return replace(found, because=(said, *found.because[: QUOTED - 1]))
 
 
-def _ended_otherwise(evidence: Evidence) -> bool:
-    """Whether something else than our request (SIGTERM, later SIGKILL) ended it: a
-    fatal signal of its own, the kernel for want of memory, a GPU that failed."""
-    if signal_in(evidence) in NATIVE:
-        return True
-    kills, before = evidence.cgroup_oom_kills, evidence.oom_kills_before_kill
-    killed = signal_in(evidence) == SIGKILL and (kills or 0) > (before or 0)
-    return killed or any(
-        claim.decisive and not _killed_another(claim, evidence)
-        for claim in kernel_claims(evidence)
-    )
-
-
-def _killed_another(claim: ScoredSignal, evidence: Evidence) -> bool:
-    """Whether, of a process that we ended out of its grace, the kernel's line tells that
-    it had killed another one of the attempt for memory, a worker say."""
-    if evidence.grace_seconds is None or evidence.exit is None:
-        return False
-    found = _VICTIM.search(claim.reason.text)
-    return found is not None and int(found["pid"]) != evidence.exit.pid
-
-
 def _lost_its_loss(evidence: Evidence) -> Diagnosis | None:
     found = evidence.non_finite
     if found is None:
@@ -276,11 +240,10 @@ def _ended_well(evidence: Evidence) -> Diagnosis | None:
 
 
 def _killed_for_memory(evidence: Evidence) -> Diagnosis | None:
-    if not evidence.cgroup_oom_kills or signal_in(evidence) != SIGKILL:
+    counted = counted_kills(evidence)
+    if counted is None:
         return None
-    kills = evidence.cgroup_oom_kills
-    sentence = f"The kernel's OOM counter of this attempt's cgroup stands at {kills}."
-    return _made(Cause.HOST_OOM, Reason(sentence, "cgroup"), *exit_reasons(evidence))
+    return _made(Cause.HOST_OOM, counted, *exit_reasons(evidence))
 
 
 def _recognised(evidence: Evidence) -> Diagnosis | None:
@@ -292,50 +255,28 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     if not claims:
         return None
     best = min(claims, key=precedence)
-    cause, memory = _settle(best, evidence)
+    cause, memory = settled(best, evidence)
     reasons = _quotes(best, claims) + exit_reasons(evidence)
-    reasons += [*_memory_reasons(cause, memory), *_device_reasons(cause, evidence.log)]
+    reasons += [*figure_reasons(cause, memory), *device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
     decided = reasons[0]  # the others may be of errors that the script handled
-    if decided.signature == READ_ONLY:
-        return replace(made, advice=NOT_WRITABLE)
-    missing = missing_file(decided.text)
-    if cause is Cause.DATA_ERROR and missing is not None:
-        return replace(made, advice=missing_advice(missing))
-    full = no_room_to_begin(made, evidence)
-    return replace(made, advice=DEVICE_FULL) if full else made
+    advice = _particular(cause, decided)
+    if advice is None and no_room_to_begin(made, evidence):
+        advice = DEVICE_FULL
+    return made if advice is None else replace(made, advice=advice)
 
 
-def no_room_to_begin(diagnosis: Diagnosis, evidence: Evidence) -> bool:
-    """Whether the device was full before the process had anything there: of others'. A
-    kernel also finds no room where the process itself had reserved the device."""
-    if evidence.steps_done or (evidence.log_only and evidence.log.progress):
-        return False
-    said = {reason.signature for reason in diagnosis.because}
-    kernel = NO_ROOM_FOR_KERNEL in said
-    return NO_ROOM_TO_BEGIN in said or (kernel and _nothing_reserved(evidence.log))
-
-
-def _nothing_reserved(log: LogFindings) -> bool:
-    """Whether its pool was refused its first reservation, and most of that as well.
-
-    Without memory growth the first one is all that the pool may take. A pool that grows
-    is refused later ones, beside what it has; of it nothing is known.
-    """
-    limits = [_number(_POOL_LIMIT, hit.text) for hit in _of(log, {POOL_LIMIT})]
-    tried = [_number(_RESERVED, hit.text) for hit in _of(log, RESERVATION_FAILED)]
-    refused = [size for size in tried if size]
-    whole = bool(refused) and refused[0] >> 20 in limits
-    return whole and min(refused) < OWN_PART * refused[0]
-
-
-def _of(log: LogFindings, signatures: Collection[str]) -> Iterator[Hit]:
-    return (hit for hit in log.hits if hit.signature in signatures)
-
-
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
-    return None if found is None else int(found[1])
+def _particular(cause: Cause, decided: Reason) -> str | None:
+    """What the line that decided lets one say beyond its cause; None: nothing."""
+    if decided.signature in _OF_SIGNATURES:
+        return _OF_SIGNATURES[decided.signature]
+    if cause is Cause.DATA_ERROR:
+        path = missing_file(decided.text)
+        return None if path is None else missing_advice(path)
+    if cause is Cause.USER_ERROR:
+        name = missing_module(decided.text)
+        return None if name is None else module_advice(name)
+    return None
 
 
 def _worthy(evidence: Evidence, *, outlived: bool) -> list[ScoredSignal]:
@@ -347,66 +288,6 @@ def _worthy(evidence: Evidence, *, outlived: bool) -> list[ScoredSignal]:
         for claim in every
         if claim.weight >= LIBRARY and claim.cause in _KILLED_FROM_OUTSIDE
     ]
-
-
-def _settle(
-    best: ScoredSignal, evidence: Evidence
-) -> tuple[Cause, MemoryFigures | None]:
-    """Device or host, capacity or fragmentation: with the figures that decide it."""
-    if best.cause not in OUT_OF_MEMORY:
-        return best.cause, None
-    memory = _with_step(_figures(best, evidence), evidence)
-    cause = best.cause
-    if evidence.limited and best.reason.signature in _CPU_ROWS:
-        cause = Cause.DEVICE_OOM
-    kind = None if memory is None else verdict(memory)
-    if cause is Cause.DEVICE_OOM and kind is OomVerdict.FRAGMENTATION:
-        cause = Cause.DEVICE_OOM_FRAGMENTATION
-    return cause, memory
-
-
-def _with_step(
-    memory: MemoryFigures | None, evidence: Evidence
-) -> MemoryFigures | None:
-    """``memory`` with what a step needs, where one failed."""
-    in_step = evidence.subject in {None, OomSubject.STEP}
-    if memory is None or memory.requested_bytes is None or not in_step:
-        return memory
-    needed = step_bytes(
-        evidence.fits,
-        asked_bytes=memory.requested_bytes,
-        between_bytes=evidence.memory.between_steps_bytes,
-    )
-    return replace(memory, step_bytes=needed)
-
-
-def _figures(best: ScoredSignal, evidence: Evidence) -> MemoryFigures | None:
-    """The dump file has every chunk, the log the request and the limit: together."""
-    line = best.reason.line
-    logged = _logged(evidence.log, line)
-    dump = evidence.dump
-    if dump is None:
-        return logged
-    if logged is None:
-        return dump
-    return complete(
-        replace(
-            dump,
-            limit_bytes=dump.limit_bytes or logged.limit_bytes,
-            requested_bytes=dump.requested_bytes or logged.requested_bytes,
-            growth_bytes=None,
-        )
-    )
-
-
-def _logged(log: LogFindings, line: int | None) -> MemoryFigures | None:
-    """The figures that belong to the failure at ``line``: the last before it."""
-    if not log.dumps:
-        return None
-    if line is None:
-        return log.dumps[0].figures
-    before = [each for each in log.dumps if each.line <= line]
-    return (before[-1] if before else log.dumps[0]).figures
 
 
 def _quotes(best: ScoredSignal, claims: list[ScoredSignal]) -> list[Reason]:
@@ -434,42 +315,6 @@ def _in_the_words_of(whole: ScoredSignal, one: ScoredSignal) -> ScoredSignal:
     return replace(one, reason=replace(one.reason, text=whole.reason.text))
 
 
-def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reason]:
-    if memory is None or memory.requested_bytes is None:
-        return
-    asked, free = memory.requested_bytes, memory.free_bytes
-    if cause is Cause.DEVICE_OOM_FRAGMENTATION and free is not None:
-        largest = memory.largest_free_bytes
-        block = "" if largest is None else f", the largest block {format_size(largest)}"
-        text = f"{format_size(asked)} asked for, {format_size(free)} free in the pool{block}."
-        yield Reason(text, FIGURES)
-    elif memory.limit_bytes is not None and memory.in_use_bytes is not None:
-        used, limit = format_size(memory.in_use_bytes), format_size(memory.limit_bytes)
-        text = f"{format_size(asked)} asked for; {used} of {limit} in use."
-        growth = memory.growth_bytes
-        if growth is not None and growth < asked <= room_but_for_others(memory):
-            left = format_size(growth)
-            text += f" The device itself had {left} free: others, or libraries, hold the rest."
-        yield Reason(text, FIGURES)
-
-
-def _device_reasons(cause: Cause, log: LogFindings) -> Iterator[Reason]:
-    """What the driver said of the whole device, where a library was given nothing."""
-    if cause not in FOR_WANT_OF_MEMORY:
-        return
-    for hit in log.hits:
-        told = _USAGE.search(hit.text) if hit.signature == MEMORY_USAGE else None
-        if told is None or int(told["free"]) > FULL_PART * int(told["total"]):
-            continue
-        free, total = format_size(int(told["free"])), format_size(int(told["total"]))
-        text = (
-            f"The device was full: {free} of its {total} were free. Other processes hold "
-            "the rest, or this one had reserved it."
-        )
-        yield Reason(text, "device_memory", hit.line)
-        return
-
-
 def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
     code = evidence.script_exit_code
     if not code:
@@ -490,15 +335,8 @@ def _by_exit(evidence: Evidence) -> Diagnosis | None:
         return None
     if number != SIGKILL:
         return _made(Cause.PREEMPTED, *exit_reasons(evidence))
-    kills = evidence.cgroup_oom_kills
-    counter = (
-        "could not be read" if kills is None else "did not move: it was not memory"
-    )
-    sentence = (
-        "Trainwarden did not send it: somebody outside did, or the script itself; the "
-        f"cgroup's OOM counter {counter}."
-    )
-    return _made(Cause.PREEMPTED, *exit_reasons(evidence), Reason(sentence, "cgroup"))
+    reasons = [*exit_reasons(evidence), nothing_counted(evidence)]
+    return _made(Cause.PREEMPTED, *reasons)
 
 
 def _unexplained(evidence: Evidence) -> Diagnosis:

@@ -8,12 +8,15 @@ from supervisor.core.diagnosis.advice import (
     ADVICE,
     ADVICE_FOR,
     JAX_FRACTION,
-    MISSING_MODULE,
     RUN_AS_A_MODULE,
     WHOLE_BATCH,
 )
-from supervisor.core.diagnosis.diagnose import FOR_WANT_OF_MEMORY, no_room_to_begin
 from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.memory_shortage import (
+    FOR_WANT_OF_MEMORY,
+    no_room_to_begin,
+)
+from supervisor.core.diagnosis.not_found import missing_module, module_advice
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
 from supervisor.core.gpu.gpu_readings import GpuProcess
@@ -22,6 +25,7 @@ from supervisor.core.memory.oom_analysis import CONTEXT_BYTES, autopsy_of
 from supervisor.core.memory.oom_report import processes_named
 from supervisor.core.text.units import format_size
 from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.records.end_records import CrashReport
 
 JAX = ("jax.", "jaxlib.")
 """Its exceptions (jax.errors.JaxRuntimeError; before 0.5 jaxlib…XlaRuntimeError)."""
@@ -69,15 +73,21 @@ def examined(
     if advice == ADVICE[Cause.DEVICE_OOM] and unsliceable(evidence):
         advice = _whole_batch(evidence)
     crash = evidence.crash
-    missing = crash is not None and crash.exception.endswith("ModuleNotFoundError")
-    if missing and diagnosis.cause is Cause.USER_ERROR:
-        advice = MISSING_MODULE
+    if crash is not None and diagnosis.cause is Cause.USER_ERROR:
+        advice = _of_own_error(crash, advice)
     if crash is not None and RELATIVE_IMPORT in crash.message:
         advice = RUN_AS_A_MODULE
     whole = autopsy is None or no_room_to_begin(diagnosis, evidence)
     told = _others_told(diagnosis, others) if whole else ()
     because = (*diagnosis.because, *told)
     return replace(diagnosis, because=because, autopsy=autopsy, advice=advice)
+
+
+def _of_own_error(crash: CrashReport, advice: str) -> str:
+    """``advice``, or that for a module which its Python lacks."""
+    if not crash.exception.endswith("ModuleNotFoundError"):
+        return advice
+    return module_advice(missing_module(f"ModuleNotFoundError: {crash.message}"))
 
 
 def unsliceable(evidence: Evidence) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
-from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
+from supervisor.core.diagnosis.not_found import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
     ASKED,
     FIGURES,

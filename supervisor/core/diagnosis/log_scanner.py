@@ -23,6 +23,7 @@ from supervisor.core.diagnosis.signatures.all_rows import recognise
 from supervisor.core.diagnosis.signatures.signature import Signature, Where
 from supervisor.core.diagnosis.training_output import (
     Loss,
+    LostLosses,
     Progress,
     losses_in,
     progress_in,
@@ -101,7 +102,7 @@ class LogFindings:
     progress: tuple[Progress, ...] = ()
     """The last signs that training went on."""
     losses: tuple[Loss, ...] = ()
-    """The last value of each loss, by name."""
+    """The last value of each loss, by name, or the first that was no number."""
     counts: tuple[tuple[str, int], ...] = ()
     """(signature id, lines), by id. Lines of a shape that was seen ``REPEATS`` times
     are not counted any more."""
@@ -156,6 +157,7 @@ class LogScanner:
         self._hits = _Hits()
         self._shapes: dict[bytes, int] = {}
         self._dumps = DumpReader()
+        self._lost = LostLosses(holds)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the log, however many."""
@@ -190,7 +192,7 @@ class LogScanner:
             hits=self._hits.all(),
             dumps=self._dumps.found(),
             progress=progress_in(text),
-            losses=losses_in(text),
+            losses=losses_in(text, lost=self._lost.first),
             counts=tuple(sorted(self._hits.counts.items())),
             lines=self._lines + partial,
             last_line=shown[-1].strip()[:MAX_TEXT] if shown else "",
@@ -206,6 +208,7 @@ class LogScanner:
             dump = self._signs(block)
         if dump or self._dumps.open:
             self._dump(block)
+        self._lost.feed(block, self._lines + 1)
         self._last.append((self._lines + 1, block))
         while sum(len(each) for _, each in self._last[1:]) >= TAIL:
             del self._last[0]

@@ -6,6 +6,7 @@ themselves (``step 12``, ``epoch: 3``, ``loss = 0.3``, ``{'loss': 0.3}``).
 """
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 _PROGRESS = re.compile(
@@ -30,9 +31,18 @@ class Progress:
     token: str
 
 
+LOST_SIGNS = (b"oss: nan", b"oss: inf", b"oss=nan", b"oss = nan", b"oss': nan")
+"""How most programs print a loss that is no number: looked for in all of a long log."""
+_AROUND = 2048
+"""Bytes of a line before a sign that are read."""
+_BEHIND = 300
+"""... and behind it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The last value of a loss that was printed, and the line of it."""
+    """The last value of a loss that was printed, and the line of it; where that is no
+    number, the first line since which it has been none."""
 
     line: int
     name: str
@@ -54,12 +64,51 @@ def progress_in(lines: list[tuple[int, str]]) -> tuple[Progress, ...]:
     return tuple(found[-KEPT:])
 
 
-def losses_in(lines: list[tuple[int, str]]) -> tuple[Loss, ...]:
-    """The last value of each loss that ``lines`` (number, text) show, by name."""
-    last: dict[str, Loss] = {}
+def losses_in(
+    lines: list[tuple[int, str]], *, lost: Mapping[str, Loss] | None = None
+) -> tuple[Loss, ...]:
+    """The last value of each loss that ``lines`` (number, text) show, by name. ``lost``:
+    those that were no number before them."""
+    before, last = dict(lost or {}), dict[str, Loss]()
     for number, text in lines:
         shown = _PARTS.split(text.rstrip("\r\x08"))[-1]
         for match in _LOSS.finditer(shown):
             value = Loss(number, match["name"], match["value"], shown.strip()[:300])
-            last[value.name] = value
+            earlier = last.get(value.name) or before.get(value.name)
+            still = earlier is not None and not (earlier.finite or value.finite)
+            last[value.name] = earlier if still and earlier else value
     return tuple(sorted(last.values(), key=lambda each: (each.line, each.name)))
+
+
+class LostLosses:
+    """Where each loss ceased to be a number, as the blocks of a long log show it: by
+    ``LOST_SIGNS``, and by what stands at the end of a block, not by every line."""
+
+    def __init__(self, holds: Callable[[bytes, bytes], bool]) -> None:
+        """``holds``: whether the first text holds the second."""
+        self._holds = holds
+        self.first: dict[str, Loss] = {}
+        """By name: those that have been no number since."""
+
+    def feed(self, block: bytes, first_line: int) -> None:
+        """The next block, whose first line has this number."""
+        for sign in LOST_SIGNS:
+            if self._holds(block, sign):
+                self._note(block, block.find(sign), first_line)
+        if self.first:
+            self._forget_recovered(block)
+
+    def _note(self, block: bytes, at: int, first_line: int) -> None:
+        start = max(block.rfind(b"\n", 0, at) + 1, at - _AROUND)
+        end = block.find(b"\n", at, at + _BEHIND)
+        text = block[start : at + _BEHIND if end < 0 else end].decode(errors="replace")
+        for loss in losses_in([(first_line + block.count(b"\n", 0, at), text)]):
+            known = self.first.get(loss.name, loss)
+            if not loss.finite and known.line >= loss.line:
+                self.first[loss.name] = loss
+
+    def _forget_recovered(self, block: bytes) -> None:
+        end = block[-_AROUND:].decode(errors="replace").splitlines()
+        for loss in losses_in([(0, text) for text in end]):
+            if loss.finite:
+                self.first.pop(loss.name, None)

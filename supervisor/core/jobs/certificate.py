@@ -47,12 +47,18 @@ class Certificate:
     comparison: RunComparison
     undisturbed: RunComparison | None = None
     """Of two runs that were left alone; None: there was no need to look."""
-    promise: str | None = None
-    """Why the run had said that bits are not promised; None: it had promised them."""
+    unpromised: tuple[str, ...] = ()
+    """Why the runs had said that bits are not promised, each reason; empty: they had
+    promised them."""
     failures: tuple[str, ...] = field(default=())
     """Ends of attempts that nobody planned: their causes."""
     changing: tuple[ChangingLine, ...] = field(default=())
     """Lines of the script where its functions change what lives outside of them."""
+
+    @property
+    def promise(self) -> str | None:
+        """The first of ``unpromised``; None: bits were promised."""
+        return next(iter(self.unpromised), None)
 
     @property
     def by_itself(self) -> frozenset[str]:
@@ -104,6 +110,7 @@ class Certificate:
                         f"no verdict ({killed}): two runs that nobody disturbs differ, too,"
                         f" in {_listed(tuple(sorted(self.by_itself)))}"
                     ),
+                    *said_before(self.unpromised),
                     NOT_REPRODUCIBLE,
                 ]
             case _:
@@ -112,7 +119,7 @@ class Certificate:
                         f"not certified ({killed}): of {what} these differ from a run that"
                         f" nobody disturbed: {_listed(self.by_kill)}"
                     ),
-                    self._because(),
+                    *self._because(),
                     *self._where_to_look(),
                     *self._also_by_itself(),
                 ]
@@ -126,22 +133,22 @@ class Certificate:
         return "it left no snapshot and no file that could be compared"
 
     def _despite(self) -> list[str]:
-        if self.promise is None:
-            return []
-        return [f"the run itself did not promise that: {self.promise}"]
+        return [
+            f"the run itself did not promise that: {one}" for one in self.unpromised
+        ]
 
-    def _because(self) -> str:
-        if self.promise is not None:
-            return f"the run had said so: {self.promise}"
+    def _because(self) -> list[str]:
+        if self.unpromised:
+            return said_before(self.unpromised)
         if all(name.startswith(FILE) for name in self.by_kill):
-            return FILES_ALONE if self.comparison.tensors else FILES
-        return HIDDEN
+            return [FILES_ALONE if self.comparison.tensors else FILES]
+        return [HIDDEN]
 
     def _where_to_look(self) -> list[str]:
         """Lines to change; none where files alone differ, which training does not read."""
         if all(name.startswith(FILE) for name in self.by_kill):
             return []
-        lines = likeliest(self.changing, self.promise, LINES)
+        lines = likeliest(self.changing, " ".join(self.unpromised), LINES)
         if not lines:
             return []
         return ["where to look in the script:", *(f"  {line}" for line in lines)]
@@ -180,6 +187,11 @@ HIDDEN = (
     " Look for globals, closures, generators and files that the data, losses, layers or"
     " callbacks change as they go, and keep them in attributes of a callback"
 )
+
+
+def said_before(unpromised: Sequence[str]) -> list[str]:
+    """That a run had told each of the reasons."""
+    return [f"the run had said so: {one}" for one in unpromised]
 
 
 def kills_among(steps: int, draws: Sequence[float]) -> tuple[int, ...]:

@@ -207,6 +207,14 @@ RUN_METRICS: tuple[Metric, ...] = (
         value=lambda status: status.loss,
     ),
     Metric(
+        name="loss_step",
+        kind=MetricKind.GAUGE,
+        lifetime=Lifetime.ATTEMPT,
+        help="The step that the loss is of: it is looked at now and then, not at each.",
+        source="telemetry page",
+        value=lambda status: status.loss_step,
+    ),
+    Metric(
         name="step_duration",
         kind=MetricKind.HISTOGRAM,
         unit="seconds",

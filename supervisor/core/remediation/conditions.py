@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.diagnose import no_room_to_begin
 from supervisor.core.diagnosis.examination import unsliceable
+from supervisor.core.diagnosis.memory_shortage import no_room_to_begin
 from supervisor.core.gpu.assignment import named, tenants, with_parts
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.memory.figures import OomVerdict

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.host.doctor.child_answer import answer_of
-from supervisor.host.doctor.finding import Finding, fine, problem, warning
+from supervisor.host.doctor.finding import Finding, fine, problem, unchecked, warning
 
 PROBE = Path(__file__).with_name("framework_probe.py")
 AND_CUDA = "pip install 'tensorflow[and-cuda]'"
 EXTRA = re.compile(r"""extra\s*==\s*["']and-cuda["']""")
+
+SILENT = "the NVIDIA driver does not answer: what it runs was not compared"
 
 Version = tuple[int, ...]
 
@@ -66,12 +68,15 @@ def parse_driver(answer: Mapping[str, Any] | None) -> DriverVersion | None:
 
 
 def findings(
-    framework: Framework | None, driver: DriverVersion | None
+    framework: Framework | None, driver: DriverVersion | None, *, gpu: bool = False
 ) -> list[Finding]:
-    """All that is to be said about the two; ``framework`` None: it could not be read."""
+    """All that is to be said about the two; ``framework`` None: it could not be read.
+    ``gpu``: a driver is loaded, whether it answers or not."""
     if framework is None or framework.name is None:
         return [_no_tensorflow(framework)]
     found = [_tensorflow(framework)]
+    if driver is None and gpu:
+        return [*found, unchecked("CUDA", SILENT)]
     if driver is None or not driver.gpus:
         return found
     cuda = (framework.built_with or {}).get("cuda_version")
@@ -159,12 +164,13 @@ def _text(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def examine(python: str) -> list[Finding]:
-    """Findings about the TensorFlow of ``python`` and the driver of this machine."""
+def examine(python: str, *, gpu: bool) -> list[Finding]:
+    """Findings about the TensorFlow of ``python`` and the driver of this machine; ``gpu``:
+    one is loaded."""
     told = answer_of([python, "-I", str(PROBE)])
     framework = None if told is None else Framework(**told)
     asked = answer_of([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
-    return findings(framework, parse_driver(asked))
+    return findings(framework, parse_driver(asked), gpu=gpu)
 
 
 def missing_gpus(wanted: Sequence[int | str] | None) -> str | None:

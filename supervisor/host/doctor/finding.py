@@ -10,6 +10,8 @@ class FindingLevel(enum.StrEnum):
     OK = "OK"
     WARNING = "warning"
     PROBLEM = "problem"
+    NOT_CHECKED = "not checked"
+    """It could not be told here, or does not matter here: the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,11 @@ def fine(about: str, text: str) -> Finding:
 def warning(about: str, text: str, fix: str = "") -> Finding:
     """Training works, but not as well as it could."""
     return Finding(FindingLevel.WARNING, about, text, fix)
+
+
+def unchecked(about: str, why: str) -> Finding:
+    """Nothing is known of it, for this reason."""
+    return Finding(FindingLevel.NOT_CHECKED, about, why)
 
 
 def problem(about: str, text: str, fix: str) -> Finding:

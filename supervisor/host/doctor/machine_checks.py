@@ -18,17 +18,26 @@ from supervisor.host.doctor import (
     slurm_checks,
     version_checks,
 )
-from supervisor.host.doctor.finding import Finding, fine, problem, warning
+from supervisor.host.doctor.finding import Finding, fine, problem, unchecked, warning
 from supervisor.host.launch import systemctl
 from supervisor.host.service.network_file_systems import ledger_sentence
 
 SMALL_SHM = 1 << 30
 LITTLE_DISK = 5 << 30
 FEW_FILES = 4096
+PCI = Path("/sys/bus/pci/devices")
+NVIDIA, DISPLAY = "0x10de", "0x03"
+"""Vendor and base class in the files of a device there (pci.ids; PCI Code and ID
+Assignment: display controllers)."""
 
 
-def driver(version: str | None, devices: Iterable[str]) -> list[Finding]:
-    """``/proc/driver/nvidia/version``, and the names in ``/dev``."""
+def driver(
+    version: str | None, devices: Iterable[str], *, hardware: bool
+) -> list[Finding]:
+    """``/proc/driver/nvidia/version``, and the names in ``/dev``; ``hardware``: whether
+    the machine has a GPU of NVIDIA's."""
+    if version is None and not hardware:
+        return [fine("driver", "no GPU of NVIDIA's here: training uses the CPU")]
     if version is None:
         return [warning("driver", "no NVIDIA driver is loaded: training uses the CPU")]
     found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", version)
@@ -54,8 +63,9 @@ def shared_memory(size: int | None, logind: Iterable[str] | None) -> list[Findin
     return [finding, *([] if logind is None else logind_checks.ipc(logind))]
 
 
-def limits(files: int, memlock: int) -> list[Finding]:
-    """Soft limits: open files, locked memory in bytes (-1: none)."""
+def limits(files: int, memlock: int, *, gpu: bool) -> list[Finding]:
+    """Soft limits: open files, locked memory in bytes (-1: none), which counts for what is
+    copied to a ``gpu``."""
     return [
         _enough(
             "open files",
@@ -63,13 +73,19 @@ def limits(files: int, memlock: int) -> list[Finding]:
             enough=not 0 <= files < FEW_FILES,
             fix="ulimit -n 65536, or LimitNOFILE= of the unit",
         ),
-        _enough(
-            "locked memory",
-            format_size(memlock) if memlock >= 0 else "unlimited",
-            enough=not 0 <= memlock < 1 << 30,
-            fix="LimitMEMLOCK=infinity, for pinned host memory",
-        ),
+        _locked_memory(memlock)
+        if gpu
+        else unchecked("locked memory", "it counts for GPUs alone, and none is here"),
     ]
+
+
+def _locked_memory(limit: int) -> Finding:
+    return _enough(
+        "locked memory",
+        format_size(limit) if limit >= 0 else "unlimited",
+        enough=not 0 <= limit < 1 << 30,
+        fix="LimitMEMLOCK=infinity, for pinned host memory",
+    )
 
 
 def _enough(about: str, text: str, *, enough: bool, fix: str) -> Finding:
@@ -116,7 +132,8 @@ def compiler(path: str | None) -> Finding:
 def clock(*, synchronised: bool | None) -> Finding:
     """Whether the kernel's clock is kept right."""
     if synchronised is None:
-        return fine("clock", "whether a time service keeps it cannot be told here")
+        why = "no systemd runs here, and neither timesyncd nor chrony left a mark"
+        return unchecked("clock", f"{why}: who keeps it cannot be told")
     if synchronised:
         return fine("clock", "kept by a time service")
     text = "no time service keeps it: times of incidents may be wrong"
@@ -142,9 +159,11 @@ def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     booted = systemctl.booted()
     logind = logind_checks.texts() if logind_checks.runs(booted=booted) else None
+    version = _text(Path("/proc/driver/nvidia/version"))
+    gpu = version is not None
     return [
-        *driver(_text(Path("/proc/driver/nvidia/version")), _names(Path("/dev"))),
-        *cuda_checks.examine(python),
+        *driver(version, _names(Path("/dev")), hardware=has_gpu(PCI)),
+        *cuda_checks.examine(python, gpu=gpu),
         *version_checks.examine(python),
         compiler(shutil.which("g++")),
         *shared_memory(_size(Path("/dev/shm")), logind),  # noqa: S108  # only its size
@@ -154,7 +173,7 @@ def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
             _text(root / "cgroup.controllers"), version_1=(root / "memory").is_dir()
         ),
         clock(synchronised=_synchronised()),
-        *limits(files, locked),
+        *limits(files, locked, gpu=gpu),
         service(booted=booted),
         *slurm_checks.examine(grace=grace),
     ]
@@ -162,6 +181,15 @@ def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
 
 def _text(path: Path) -> str | None:
     return _tried(path.read_text)
+
+
+def has_gpu(devices: Path) -> bool:
+    """Whether one of the devices on the PCI bus is a GPU of NVIDIA's, whatever drives it."""
+    return any(
+        (_text(one / "vendor") or "").strip() == NVIDIA
+        and (_text(one / "class") or "").startswith(DISPLAY)
+        for one in (devices / name for name in _names(devices))
+    )
 
 
 def _names(path: Path) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED
 from supervisor.core.text.units import format_duration
-from supervisor.host.doctor.finding import Finding, fine, warning
+from supervisor.host.doctor.finding import Finding, fine, unchecked, warning
 from supervisor.host.process.child_process import TimeUpError, run_to_end
 
 CALL_SECONDS = 10.0
@@ -59,7 +59,7 @@ def patience(
 
 def _enough(about: str, by: str, seconds: float | None, grace: float) -> Finding:
     if seconds is None:
-        return warning(about, "not known: scontrol does not tell")
+        return unchecked(about, "scontrol does not tell it")
     told = f"{by} leaves {format_duration(seconds)} from SIGTERM to SIGKILL"
     if seconds > grace:
         return fine(about, f"{told}; drain.grace is {format_duration(grace)}")
@@ -94,7 +94,7 @@ def examine(*, grace: float) -> list[Finding]:
         return []
     config = _told("config")
     if config is None:
-        return [warning("Slurm", "scontrol does not answer: nothing was compared")]
+        return [unchecked("Slurm", "scontrol does not answer")]
     name = os.environ.get("SLURM_JOB_PARTITION", "")
     partition = parse_record(_told("--oneliner", "partition", name) or "")
     about_job = parse_record(_told("--oneliner", "job", job) or "")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from supervisor.core.diagnosis.driver_errors import MPS, DriverErrors, faults_of
 from supervisor.core.diagnosis.driver_wait import DriverWait
+from supervisor.core.diagnosis.kernel.driver_errors import MPS, DriverErrors, faults_of
 from supervisor.core.gpu.assignment import boards, named
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess, GpuSample
 from supervisor.core.gpu.probe_supervision import REBOOT
@@ -149,7 +149,8 @@ class FaultsOf(DriverReporter):
             lines=[line.text for line in view.kernel if line.at >= since],
             gpus=[gpu for gpu in _known(view) if gpu.uuid not in before],
             used=self._used(view, pids),
-            pids=pids,
+            # Others may have the same numbers in the namespace that is meant.
+            pids=pids if pids_are_ours() else (),
             others=strangers(view, pids),
         )
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from supervisor.core.diagnosis.driver_errors import DriverErrors
 from supervisor.core.diagnosis.driver_wait import NO_WORD, DriverWait
+from supervisor.core.diagnosis.kernel.driver_errors import DriverErrors
 from supervisor.core.gpu.gpu_readings import Gpu
 
 

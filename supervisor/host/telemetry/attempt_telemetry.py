@@ -193,6 +193,8 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
     RecordKind.FIT_BEGAN: _fit_began,
     RecordKind.FIT_ENDED: lambda _: {"in_fit": False, "slice_trial": None},
+    # An attempt that ends by it ended in a ``fit``: that stays.
+    RecordKind.FIT_FAILED: lambda _: {"slice_trial": None},
     RecordKind.MICROBATCH: _sliced,
     RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},

@@ -24,6 +24,7 @@ from supervisor.core.jobs.certificate import (
     RunComparison,
     deaths_among,
     kills_among,
+    said_before,
 )
 from supervisor.core.jobs.changing_lines import ChangingLine, changing_lines
 from supervisor.core.jobs.job_status import JobState, JobStatus
@@ -35,6 +36,7 @@ from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.ledger.ledger import IncidentRow, Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.working_copy import WorkingCopy, copy_of, differing
+from supervisor.host.telemetry.withdrawn_promises import withdrawn_promises
 from supervisor.runtime.attempts.directive_builder import PlannedEnds
 from supervisor.runtime.run_setup import (
     Begun,
@@ -94,6 +96,12 @@ class Trial:
         """Done in the run."""
         return self.status.step or 0
 
+    @property
+    def events(self) -> list[Path]:
+        """The event files of its attempts."""
+        numbers = range(1, self.status.attempt + 1)
+        return [self.paths.attempt(number).events for number in numbers]
+
 
 class Certification:
     """The runs of one script, in a directory of their own."""
@@ -140,7 +148,7 @@ class Certification:
             seconds=whole.seconds + torn.seconds,
             comparison=found,
             undisturbed=again,
-            promise=torn.status.promise,
+            unpromised=withdrawn_promises([*whole.events, *torn.events]),
             failures=tuple(str(row.cause) for row in others),
             changing=self._changing() if found.differ else (),
         )
@@ -240,8 +248,10 @@ class Certification:
         status = trial.status
         stopped = ends.stop_at_step is not None and trial.steps >= ends.stop_at_step
         if status.state is JobState.GAVE_UP:
-            message = f"it did not come to its end: {status.message}"
-            raise CertifyError(message, failed=trial.paths.attempt(status.attempt))
+            told = [f"it did not come to its end: {status.message}"]
+            told += said_before(withdrawn_promises(trial.events))
+            failed = trial.paths.attempt(status.attempt)
+            raise CertifyError("\n".join(told), failed=failed)
         if status.state is JobState.DRAINED and not stopped:
             message = "interrupted before it was done"
             raise CertifyError(message, interrupted=True)

@@ -17,6 +17,8 @@ from supervisor.core.diagnosis.signatures.signature import (
 
 _NCCL = "nccl: src/init.cc (ncclGetErrorString); pytorch: ProcessGroupNCCL.cpp"
 
+TIME_LIMIT = "slurm.time_limit"
+
 ROWS = (
     # Collectives.
     row(
@@ -247,11 +249,18 @@ ROWS = (
         rx=r"(?:finished|exited|completed) with (?:exit )?(?:status )?code:? 0\b",
         src="PyCharm and container runtimes, of the process they ran",
     ),
+    row(  # before the next, which weighs as much
+        TIME_LIMIT,
+        Cause.PREEMPTED,
+        CAUSE + 5,
+        "DUE TO TIME LIMIT",
+        src="slurm: slurmd/slurmstepd/req.c, at the end of --time",
+    ),
     row(
         "scheduler.ended_it",
         Cause.PREEMPTED,
         CAUSE + 5,
-        rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
+        rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO PREEMPTION"
         r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
         r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"

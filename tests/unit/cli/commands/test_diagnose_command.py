@@ -84,3 +84,19 @@ def test_what_is_known_more_exactly_than_the_cause_is_the_headline() -> None:
     log = "OSError: [Errno 30] Read-only file system: '/data/out.csv'\n"
     told = CliRunner().invoke(diagnose, ["-"], input=log).output
     assert told.startswith(f"user_error: {NOT_WRITTEN}\n")
+
+
+def test_the_time_limit_of_slurm_has_advice_of_its_own(tmp_path: Path) -> None:
+    """More time, or the signal before it that ``run`` answers; not who may have ended it."""
+    log = tmp_path / "slurm.log"
+    log.write_text(
+        "slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2024-12-03T12:47:09 DUE TO TIME "
+        "LIMIT ***\n"
+    )
+    told = CliRunner().invoke(diagnose, [str(log)]).output
+    assert told.startswith("preempted: ")
+    assert "[slurm.time_limit]" in told
+    assert "#SBATCH --time=" in told
+    assert "#SBATCH --signal=B:TERM@180" in told
+    assert "RequeueExit=75" in told
+    assert "administrator" not in told

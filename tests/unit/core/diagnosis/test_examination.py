@@ -7,13 +7,10 @@ import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
-from supervisor.core.diagnosis.diagnose import (
-    diagnose,
-    diagnose_log,
-    no_room_to_begin,
-)
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
+from supervisor.core.diagnosis.memory_shortage import no_room_to_begin
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.wire.records.oom_subject import OomSubject

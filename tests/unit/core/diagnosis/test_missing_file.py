@@ -6,7 +6,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.explain import explain_incident
-from supervisor.core.diagnosis.missing_file import missing_advice, missing_file
+from supervisor.core.diagnosis.not_found import missing_advice, missing_file
 from tests.support.evidence import crash, ours, seen
 
 NUMPY = "FileNotFoundError: [Errno 2] No such file or directory: '/data/none/train.npy'"

@@ -26,7 +26,7 @@ def certificate(
     killed_at: tuple[int, ...] = (3, 8),
     tensors: int = 9,
     files: int = 1,
-    promise: str | None = None,
+    unpromised: tuple[str, ...] = (),
     failures: tuple[str, ...] = (),
     changing: tuple[ChangingLine, ...] = (),
 ) -> Certificate:
@@ -42,7 +42,7 @@ def certificate(
         seconds=1.0,
         comparison=RunComparison(tensors=tensors, files=files, differ=differ),
         undisturbed=undisturbed,
-        promise=promise,
+        unpromised=unpromised,
         failures=failures,
         changing=changing,
     )
@@ -61,10 +61,14 @@ def test_all_the_same() -> None:
 
 
 def test_all_the_same_though_that_was_not_promised() -> None:
-    """Both are told."""
-    found = certificate(promise="a thread trains")
+    """Both are told, with every reason of the run."""
+    found = certificate(unpromised=("a thread trains", "a seed is the clock's"))
     assert found.outcome is Outcome.CERTIFIED
-    assert found.lines[1:] == ["the run itself did not promise that: a thread trains"]
+    assert found.promise == "a thread trains"
+    assert found.lines[1:] == [
+        "the run itself did not promise that: a thread trains",
+        "the run itself did not promise that: a seed is the clock's",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +84,9 @@ def test_what_differs_only_where_it_is_killed(
     differ: tuple[str, ...], promise: str | None, because: str
 ) -> None:
     """Not certified, with what is most likely the reason."""
-    found = certificate(*differ, again=(), promise=promise)
-    assert found.outcome is Outcome.DIFFERS
+    said = () if promise is None else (promise,)
+    found = certificate(*differ, again=(), unpromised=said)
+    assert (found.outcome, found.promise) == (Outcome.DIFFERS, promise)
     verdict, told = found.lines
     assert verdict.startswith(
         "not certified (10 steps, killed after 3, 8): of 9 tensors"
@@ -102,7 +107,9 @@ def test_lines_to_change_are_shown() -> None:
         "  line 3: seen += 1",
         "  line 9: table[k] = 1",
     ]
-    said = certificate("a", again=(), changing=lines, promise="training changes table")
+    said = certificate(
+        "a", again=(), changing=lines, unpromised=("training changes table",)
+    )
     assert said.lines[3:] == ["  line 9: table[k] = 1"]
     assert len(certificate("file a.csv", again=(), changing=lines).lines) == 2
 
@@ -114,6 +121,16 @@ def test_what_differs_by_itself() -> None:
     verdict, because = found.lines
     assert verdict.endswith("two runs that nobody disturbs differ, too, in a, b, c")
     assert because == NOT_REPRODUCIBLE
+
+
+def test_what_differs_by_itself_had_been_said() -> None:
+    """The run knew why: a seed that comes from the clock, say. The verdict repeats it."""
+    found = certificate("a", again=["a"], unpromised=("train.py:3 seeds with 17",))
+    assert found.outcome is Outcome.NOT_REPRODUCIBLE
+    assert found.lines[1:] == [
+        "the run had said so: train.py:3 seeds with 17",
+        NOT_REPRODUCIBLE,
+    ]
 
 
 def test_some_differs_by_itself() -> None:

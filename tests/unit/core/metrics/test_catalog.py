@@ -336,12 +336,28 @@ def test_gauges_of_the_process_end_with_it() -> None:
         step=15,
         phase="training",
         loss=0.1,
+        loss_step=12,
         memory_in_use_bytes=7,
     )
     for metric in METRICS:
         if metric.lifetime is Lifetime.ATTEMPT:
             assert metric.points(ended) == []
     assert points("trainwarden_step", ended) == [((), 15)]
+
+
+def test_the_loss_has_its_step_beside_it() -> None:
+    """Its own, not that of the run; one that nobody told is no step 0."""
+    running = JobStatus(
+        job="a",
+        state=JobState.RUNNING,
+        attempt=1,
+        pid=1,
+        step=40,
+        loss=0.5,
+        loss_step=32,
+    )
+    assert points("trainwarden_loss_step", running) == [((), 32)]
+    assert points("trainwarden_loss_step", replace(running, loss_step=None)) == []
 
 
 @given(st.sampled_from(JobState))

@@ -128,6 +128,13 @@ def test_who_has_no_gpu_is_spared() -> None:
         assert [one.about for one in findings(BARE, driver)] == ["TensorFlow"]
 
 
+def test_a_driver_that_does_not_answer_is_no_missing_gpu() -> None:
+    """It is loaded: that nothing was compared is told, with the reason."""
+    (_, found) = findings(WHOLE, None, gpu=True)
+    assert (found.about, found.level) == ("CUDA", FindingLevel.NOT_CHECKED)
+    assert "does not answer" in found.text
+
+
 def test_the_other_wheel_has_to_go_first() -> None:
     """``tensorflow-cpu`` has the same files."""
     (found,) = [one for one in findings(FOR_CPUS, GPUS) if one.about == "CUDA"]
@@ -149,7 +156,7 @@ def test_this_interpreter_and_a_driver(
     nvml.gpus(2)
     for name in ("LD_LIBRARY_PATH", "FAKE_NVML"):
         monkeypatch.setenv(name, nvml.environment[name])
-    found = {one.about: one for one in examine(sys.executable)}
+    found = {one.about: one for one in examine(sys.executable, gpu=False)}
     assert found["TensorFlow"].text.startswith(f"{version('tensorflow')}, built with")
     assert found["CUDA"].text == "the driver runs CUDA up to 13.0"
     assert "CUDA libraries" in found
@@ -157,5 +164,5 @@ def test_this_interpreter_and_a_driver(
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
     """It is said, and the rest goes on."""
-    (found,) = examine(str(tmp_path / "python"))
+    (found,) = examine(str(tmp_path / "python"), gpu=False)
     assert (found.about, found.level) == ("TensorFlow", FindingLevel.WARNING)

@@ -13,6 +13,7 @@ from supervisor.host.doctor.machine_checks import (
     disk,
     driver,
     examine,
+    has_gpu,
     limits,
     service,
     shared_memory,
@@ -28,13 +29,38 @@ def levels(findings: list[Finding]) -> dict[str, FindingLevel]:
 
 def test_a_driver_without_its_device_node() -> None:
     """CUDA cannot start then, and the fix is one command."""
-    whole = driver(NVRM, ["nvidia0", "nvidia-uvm"])
+    whole = driver(NVRM, ["nvidia0", "nvidia-uvm"], hardware=True)
     assert levels(whole) == {"driver": FindingLevel.OK}
     assert "550.54.15" in whole[0].text
-    broken = driver(NVRM, ["nvidia0"])
+    broken = driver(NVRM, ["nvidia0"], hardware=True)
     assert levels(broken)["nvidia-uvm"] is FindingLevel.PROBLEM
     assert "nvidia-modprobe" in broken[1].fix
-    assert levels(driver(None, [])) == {"driver": FindingLevel.WARNING}
+    missing = driver(None, [], hardware=True)
+    assert levels(missing) == {"driver": FindingLevel.WARNING}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "kind", "found"),
+    [
+        ("0x10de\n", "0x030200\n", True),
+        ("0x10de\n", "0x040300\n", False),  # its sound
+        ("0x1002\n", "0x030000\n", False),
+        (None, "0x030000\n", False),
+    ],
+)
+def test_the_lack_of_a_gpu_is_no_warning(
+    tmp_path: Path, vendor: str | None, kind: str, *, found: bool
+) -> None:
+    """Only a GPU without its driver is one; the bus tells whether there is one."""
+    device = tmp_path / "0000:3b:00.0"
+    device.mkdir()
+    (device / "class").write_text(kind)
+    if vendor is not None:
+        (device / "vendor").write_text(vendor)
+    assert has_gpu(tmp_path) is found
+    level = FindingLevel.WARNING if found else FindingLevel.OK
+    assert levels(driver(None, [], hardware=found)) == {"driver": level}
+    assert not has_gpu(tmp_path / "none")
 
 
 def test_shared_memory() -> None:
@@ -50,10 +76,11 @@ def test_shared_memory() -> None:
 @pytest.mark.parametrize(
     ("finding", "level"),
     [
-        (limits(1024, -1)[0], FindingLevel.WARNING),
-        (limits(-1, -1)[0], FindingLevel.OK),
-        (limits(65536, 65536)[1], FindingLevel.WARNING),
-        (limits(65536, -1)[1], FindingLevel.OK),
+        (limits(1024, -1, gpu=False)[0], FindingLevel.WARNING),
+        (limits(-1, -1, gpu=False)[0], FindingLevel.OK),
+        (limits(65536, 65536, gpu=True)[1], FindingLevel.WARNING),
+        (limits(65536, 65536, gpu=False)[1], FindingLevel.NOT_CHECKED),
+        (limits(65536, -1, gpu=True)[1], FindingLevel.OK),
         (disk(Path("/s"), None), FindingLevel.PROBLEM),
         (disk(Path("/s"), 1 << 20), FindingLevel.WARNING),
         (disk(Path("/s"), 1 << 40), FindingLevel.OK),
@@ -63,7 +90,8 @@ def test_shared_memory() -> None:
         (compiler(None), FindingLevel.WARNING),
         (compiler("/usr/bin/g++"), FindingLevel.OK),
         (clock(synchronised=False), FindingLevel.WARNING),
-        (clock(synchronised=None), FindingLevel.OK),
+        (clock(synchronised=True), FindingLevel.OK),
+        (clock(synchronised=None), FindingLevel.NOT_CHECKED),
         (service(booted=False), FindingLevel.OK),
     ],
 )

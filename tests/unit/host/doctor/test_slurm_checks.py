@@ -67,7 +67,7 @@ def test_grace_time_counts_where_jobs_are_preempted_alone() -> None:
     off = parse_record("GraceTime=0 PreemptMode=OFF")
     assert len(patience(parse_config(CONFIG), off, grace=20.0)) == 1
     (unknown,) = patience({}, {}, grace=20.0)
-    assert unknown.level is FindingLevel.WARNING
+    assert unknown.level is FindingLevel.NOT_CHECKED
 
 
 def test_whether_a_job_comes_back() -> None:

@@ -156,18 +156,21 @@ TRIED = {"batch": 512, "slices": 31, "size": 17, "source": "trial"}
         ("microbatch", {**TRIED, "source": "measured"}),
         ("microbatch", {"source": "trial", "size": "of mine"}),
         ("fit_ended", {}),
+        ("fit_failed", {}),
         ("goes_on", {}),
     ],
 )
 def test_a_size_is_tried_until_another_word_ends_that(
     kind: str, fields: dict[str, object]
 ) -> None:
-    """It is found, or the call of ``fit`` is over, or made again; a batch whose size is
+    """It is found, or the call of ``fit`` is over, has failed, or is made again; a batch whose size is
     known only when it is drawn is told in between, as a beginning."""
     drawn = Record("fit_began", 1, {"batch": 512})
     tried = fold(AttemptView(), [Record("microbatch", 1, TRIED), drawn])
     assert tried.slice_trial == SliceTrial(size=17, batch=512)
-    assert fold(tried, [Record(kind, 2, fields)]).slice_trial is None
+    after = fold(tried, [Record(kind, 2, fields)])
+    assert after.slice_trial is None
+    assert after.in_fit is (kind != "fit_ended")
 
 
 def test_what_was_told_of_the_newest_failed_step_is_kept(tmp_path: Path) -> None:

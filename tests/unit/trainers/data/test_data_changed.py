@@ -99,4 +99,25 @@ def test_snapshots_without_the_tensors_are_none_of_other_data() -> None:
     """An upgrade in the middle of a run is no change of its data."""
     before = {"kind": "tf.data", "elements": "x", "count": 3}
     assert difference(before, {**before, "tensors": ["a"]}) is None
-    assert difference({**before, "tensors": ["b"]}, {**before, "tensors": ["a"]})
+    other = difference({**before, "tensors": ["b"]}, {**before, "tensors": ["a"]})
+    assert other is not None
+    assert other.endswith("have other values (tensor 1 of 1)")
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["aa", "b2"], " (array 2 [9 x 1 int8] of 2)"),
+        (["a2", "b2"], " (arrays 1 [9 x 4 float32], 2 [9 x 1 int8] of 2)"),
+        (["aa"], ""),
+        (None, ""),
+    ],
+)
+def test_arrays_that_differ_are_named_not_their_hashes(
+    rows: list[str] | None, told: str
+) -> None:
+    """By their place, shape and type; nothing more where the two are no pairs."""
+    form = {"shapes": [["9", "4"], ["9", "1"]], "dtypes": ["float32", "int8"]}
+    before = {**form, "rows": ["aa", "bb"]}
+    found = difference(before, {**form, "rows": rows})
+    assert found == f"samples have other values{told}"

@@ -112,6 +112,7 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     steps = [record["step"] for record in outcome.of(RecordKind.SNAPSHOT)]
     assert steps == [4, 8, 10, 10, 12, 15, 17, 18, 20, 22]
     assert [fields["step"] for fields in outcome.of(RecordKind.FIT_ENDED)] == [10, 18]
+    assert outcome.of(RecordKind.FIT_FAILED)[0]["step"] == 13  # the script tries again
     assert "a fit inside a fit" in sentences(outcome, RecordKind.NOTICE)
     assert "Python generator" in sentences(outcome, RecordKind.PROMISE)
     assert "Unsavable keeps builtins.generator in lines" in sentences(

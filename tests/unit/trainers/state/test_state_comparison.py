@@ -58,6 +58,20 @@ def test_what_is_none_here_and_could_not_be_saved_there_is_the_same() -> None:
     assert not compared(state(writer=1), state(writer=None)).equal
 
 
+def test_a_tensor_that_only_one_has_is_told_by_its_place() -> None:
+    """Not by the name that it has in the snapshot."""
+    array = {"!": "array", "v": "callback/0000"}
+    tensors = [
+        of_array("variable/0", np.array([1.0])),
+        of_array("callback/0000", np.array([2.0])),
+    ]
+    found = compare(taken(state(best=None), 1.0), state(best=array), tensors)
+    assert found.others == (
+        "callbacks[0].attributes.best",
+        "callbacks[0].attributes.best.v",
+    )
+
+
 def test_names_of_variables_are_no_state() -> None:
     """An optimizer that is built while it is restored has others."""
     assert compared(state(), {**state(), "variables": ["adam/dense/kernel"]}).equal

@@ -10,7 +10,7 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.fit.resume.snapshot_match import OTHER_DATA, belongs, check_data
 from trainers.snapshots.run_progress import script_hash
 
-DATA = {"kind": "arrays", "rows": "sha256:1"}
+DATA = {"kind": "arrays", "rows": ["1f"]}
 LOCAL = {"batch": 32, "data": DATA}
 
 
@@ -82,12 +82,13 @@ def test_other_data_are_refused_unless_that_is_allowed(
 ) -> None:
     """What differs is said, and what to do; who goes on is promised nothing."""
     told: list[str] = []
-    other = {**DATA, "rows": "sha256:2"}
+    other = {**DATA, "rows": ["2f"]}
     asks, accepts = attempt_of(script, []), attempt_of(script, told, accept=True)
     with pytest.raises(SystemExit):
         check_data(asks, LOCAL, other)
     assert "--accept-changes goes on with them" in capsys.readouterr().err
     assert check_data(accepts, LOCAL, other) == OTHER_DATA
-    assert "samples have other values" in told[0]
+    assert "samples have other values (array 1 of 1" in told[0]
+    assert "2f" not in told[0]
     assert check_data(asks, LOCAL, dict(DATA)) is None
     assert check_data(asks, {"batch": 32}, {}) is None

@@ -48,7 +48,8 @@ def faults_of(
 
     ``lines`` of the kernel log, without Xids; ``used``: the UUIDs of its GPUs; ``pids``:
     its processes; ``others``: those that are known to be somebody else's, by GPU. In a
-    container, whose pids are not those that the kernel log and the driver mean, none is.
+    container, whose pids are not those that the kernel log and the driver mean, there are
+    none of both: the counter of its cgroup tells of its OOM kills.
     """
     found = [
         xid

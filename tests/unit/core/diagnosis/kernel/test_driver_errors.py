@@ -6,9 +6,9 @@ import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
-from supervisor.core.diagnosis.driver_errors import DriverErrors, faults_of
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import record_of
+from supervisor.core.diagnosis.kernel.driver_errors import DriverErrors, faults_of
 from supervisor.core.gpu.gpu_readings import Gpu, Xid
 
 OURS, OTHERS = "GPU-ours", "GPU-others"
