@@ -166,6 +166,14 @@ def job_status(
     )
 
 
+def with_run_peak(status: JobStatus, known_bytes: int | None) -> JobStatus:
+    """``status`` with the run peak: what is ``known_bytes`` of all attempts, or what the
+    newest has told since."""
+    told = (known_bytes, status.memory_peak_bytes)
+    found = max((one for one in told if one is not None), default=None)
+    return replace(status, run_peak_bytes=found)
+
+
 UNREAD_TIERS: Mapping[str, TierStatus] = dict.fromkeys(
     (MEMORY, DURABLE), TierStatus(snapshots=None, failures=None)
 )

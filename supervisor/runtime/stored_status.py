@@ -116,7 +116,9 @@ def stored_status(
     status = job_status(facts, page, pid=pid, now=now, earlier=earlier)
     kept = run.between_attempts
     between: Mapping[str, float] = {} if kept is None else kept.seconds
-    return replace(status, phase_seconds={**status.phase_seconds, **between})
+    status = replace(status, phase_seconds={**status.phase_seconds, **between})
+    peak, _ = RunArchive(ledger).device_peak(run.id)
+    return with_run_peak(status, peak)
 
 
 def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:

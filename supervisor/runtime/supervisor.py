@@ -314,6 +314,7 @@ class Supervisor:
             self.run, self.devices, incidents=self._incidents
         )
         phases = {**known.phase_seconds, **self.recorder.between.seconds}
+        known = with_run_peak(known, self.progress.run_peak_bytes)
         return replace(known, standby=self.standby.about or None, phase_seconds=phases)
 
     def _listen(self) -> None:

@@ -106,7 +106,7 @@ def history_part(runs: Sequence[Mapping[str, Any]]) -> Element:
         "began",
         "elapsed",
         "attempts",
-        "device memory, peak",
+        "device memory, run peak",
         "lost",
     )
     newest = list(runs)[::-1][:RUNS]

@@ -187,13 +187,13 @@ def _step(status: JobStatus) -> str:
 
 
 def _memory(status: JobStatus) -> str:
-    """The peak of a step: what is left between steps says nothing of whether it fits."""
+    """The step peak: what is left between steps says nothing of whether it fits."""
     used = status.memory_peak_bytes or status.memory_in_use_bytes
     if used is None:
         return ""
     limit = status.memory_limit_bytes
     of = "" if limit is None else f" of {format_size(limit)}"
-    return f"{'peak ' if status.memory_peak_bytes else ''}{format_size(used)}{of}"
+    return f"{'step peak ' if status.memory_peak_bytes else ''}{format_size(used)}{of}"
 
 
 def _slices(status: JobStatus) -> str:

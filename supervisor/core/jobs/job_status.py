@@ -186,6 +186,10 @@ class JobStatus:
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None
+    """The step peak: the most in use at once since slices have this size, in the newest
+    attempt."""
+    run_peak_bytes: int | None = None
+    """The most of all attempts, whatever slices they had: as ``history`` tells it."""
     allocator: AllocatorStatus | None = None
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Until memory runs out, by ``forecast.Resource``: of those that grow."""
