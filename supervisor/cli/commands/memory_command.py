@@ -193,9 +193,7 @@ def draw(console: Console, job: str, report: MemoryReport, peak: RunPeak) -> Non
     if peak.bytes is not None:
         limit = peak.limit_bytes
         of = "" if limit is None else f" of {format_size(limit)}"
-        console.print(
-            Text(f"run peak, all attempts: {format_size(peak.bytes)}{of}")
-        )
+        console.print(Text(f"run peak, all attempts: {format_size(peak.bytes)}{of}"))
     if not _is_known(report):
         console.print(Text(UNKNOWN))
     _draw_map(console, report)

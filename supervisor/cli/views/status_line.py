@@ -14,6 +14,7 @@ from supervisor.cli.views.progress import (
     SILENT_SECONDS,
     USUAL_STEPS,
     loss_beside_step,
+    short_of_memory,
     slice_trial,
 )
 from supervisor.core.jobs.job_status import JobState, JobStatus
@@ -164,6 +165,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         (3, _snapshot(status)),
         (4, elapsed),
         (9, "" if left is None else f"{_rough(left)} left"),
+        (11, short_of_memory(status)),
         (12, silence),
     ]
 

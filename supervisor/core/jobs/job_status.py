@@ -200,6 +200,9 @@ class JobStatus:
     hang_seconds: float | None = None
     """How long that may last before it is judged a hang, at the earliest; None: for ever,
     or as long as it works, or not known."""
+    memory_refused_age_seconds: float | None = None
+    """Since an allocation of TensorFlow last found no memory, where there was no progress
+    after that: it may wait ten seconds for some, and then it fails."""
     step_counts: tuple[int, ...] = ()
     """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
     step_seconds_sum: float = 0.0

@@ -380,7 +380,7 @@ def _as_sliced(
 ) -> tuple[TrialOutcome, str]:
     """Whether it stayed at so many ``slices``, as a run would; 1: as the batch is."""
     made = told.get(RecordKind.MICROBATCH, {}).get("slices")
-    if slices == 1 or made == slices:
+    if slices in {1, made}:
         return TrialOutcome.MEASURED, ""
     if made is None:
         notice = told.get(RecordKind.NOTICE, {})
