@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from supervisor.cli.views.progress import (
     PHASES,
     progress_line,
@@ -155,13 +157,16 @@ def test_what_comes_of_a_silence_is_told_with_it() -> None:
 @pytest.mark.parametrize(
     ("phase", "age", "said"),
     [
-        ("training", 8.0, "an allocation found no memory 8.0 s ago, and TensorFlow may wait"
-         " 10 s for it"),
+        (
+            "training",
+            8.0,
+            "an allocation found no memory 8.0 s ago, and TensorFlow may wait 10 s for it",
+        ),
         ("compiling", 45.0, "an allocation found no memory 45.0 s ago"),
         ("between", 8.0, ""),
         ("training", None, ""),
     ],
-)  # fmt: skip
+)
 def test_a_step_that_found_no_memory_is_told_before_it_is_silent_for_long(
     phase: str, age: float | None, said: str
 ) -> None:
