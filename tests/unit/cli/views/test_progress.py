@@ -162,7 +162,7 @@ def test_what_comes_of_a_silence_is_told_with_it() -> None:
             8.0,
             "an allocation found no memory 8.0 s ago, and TensorFlow may wait 10 s for it",
         ),
-        ("compiling", 45.0, "an allocation found no memory 45.0 s ago"),
+        ("compiling", 45.0, "an allocation found no memory 45 s ago"),
         ("between", 8.0, ""),
         ("training", None, ""),
     ],
