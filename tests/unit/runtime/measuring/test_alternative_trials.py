@@ -9,6 +9,7 @@ import pytest
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
 from supervisor.core.memory.trial_results import TrialOutcome
+from supervisor.core.text.log_level import LogLevel
 from supervisor.runtime.measuring import measured_attempt
 from supervisor.runtime.measuring.alternative_trials import (
     Advice,
@@ -26,7 +27,7 @@ from tests.support.advice import FIT
 
 BATCH, LIMIT, POOL = 32, 1000, 10_000
 BETWEEN = 100
-Told = list[tuple[RecordKind, dict[str, Any]]]
+Told = list[tuple[str, dict[str, Any]]]
 Training = Callable[[int | None, bool], Told]
 """What is told of a trial in slices of so many samples (None: the whole batch), and
 whether it is under the limit."""
@@ -53,6 +54,10 @@ def no_room() -> Told:
     """Memory ran out."""
     fields = {"reason": RefusalReason.MEMORY, "sentence": "too large"}
     return [(RecordKind.REFUSED, fields)]
+
+
+def quiet(_text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:  # Notifier
+    """Nobody waits for it."""
 
 
 def advised(
@@ -88,7 +93,7 @@ def advised(
     job = Job(name="train", spec=spec, script=script, script_hash="h")
     root = tmp_path / "trials"
     root.mkdir()
-    return AlternativeTrials(job, question, root, say=lambda *_: None).advice()
+    return AlternativeTrials(job, question, root, say=quiet).advice()
 
 
 def outcomes(advice: Advice) -> dict[int, TrialOutcome]:
