@@ -43,13 +43,13 @@ MEMORY_BOARD = Board(
             (
                 BoardPanel(
                     title="Allocator",
-                    about="Limit, pool, peak and what is handed out. A flat line in use, "
+                    about="Limit, pool, step peak and what is handed out. A flat line in use, "
                     "well below the limit, is good.",
                     width=12,
                     queries=_lines(
                         ("trainwarden_allocator_limit_bytes", "limit"),
                         ("trainwarden_allocator_pool_bytes", "pool"),
-                        ("trainwarden_allocator_peak_bytes", "peak"),
+                        ("trainwarden_allocator_peak_bytes", "step peak"),
                         ("trainwarden_allocator_in_use_bytes", "in use"),
                     ),
                     unit="bytes",

@@ -75,6 +75,8 @@ class RunFacts:
     standby: str | None = None
     liveness: Liveness | None = None
     """What a hang is judged by; None: not known."""
+    refused_age_seconds: float | None = None
+    """Since an allocation last found no memory (``allocator_dump.newest_age``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +142,7 @@ def job_status(
         reached |= _living(page, now=now)
         reached["hang_seconds"] = _hang_seconds(facts.liveness, page, now)
         reached["forecast_seconds"] = facts.forecast_seconds
+        reached["memory_refused_age_seconds"] = _refused_age(facts, page, now)
     if page is not None and pid is not None and not facts.behind:
         reached["snapshot_wait_seconds"] = _waits(view, now)
         reached["slice_trial"] = view.slice_trial
@@ -164,6 +167,14 @@ def job_status(
         advisories=_advisories(facts, lives=pid is not None),
         **reached,
     )
+
+
+def with_run_peak(status: JobStatus, known_bytes: int | None) -> JobStatus:
+    """``status`` with the run peak: what is ``known_bytes`` of all attempts, or what the
+    newest has told since."""
+    told = (known_bytes, status.memory_peak_bytes)
+    found = max((one for one in told if one is not None), default=None)
+    return replace(status, run_peak_bytes=found)
 
 
 UNREAD_TIERS: Mapping[str, TierStatus] = dict.fromkeys(
@@ -300,6 +311,13 @@ def _progress_age(page: Page, now: float) -> float | None:
         return None
     known = [ns for ns in (page.progress_ns, page.phase_since_ns) if ns]
     return _age(max(known, default=None), now)
+
+
+def _refused_age(facts: RunFacts, page: Page, now: float) -> float | None:
+    """What came before the newest progress is over."""
+    refused, moved = facts.refused_age_seconds, _progress_age(page, now)
+    known = refused is not None and moved is not None and refused <= moved
+    return refused if known else None
 
 
 def _hang_seconds(liveness: Liveness | None, page: Page, now: float) -> float | None:

@@ -21,7 +21,9 @@ from supervisor.host.launch.systemctl import booted, is_active
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
+from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import is_locked
+from supervisor.host.telemetry.allocator_dump import newest_age
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.runtime.status_builder import (
     RunFacts,
@@ -32,6 +34,7 @@ from supervisor.runtime.status_builder import (
     paths_of,
     remote_status,
     standby_sentence,
+    with_run_peak,
 )
 from supervisor.wire.paths import StatePaths
 
@@ -110,13 +113,16 @@ def stored_status(
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
         standby=standby_sentence(run_paths) if supervised else None,
         liveness=_limits(run, history) if supervised and alive else None,
+        refused_age_seconds=newest_age(files.dumps, wall=Clock().wall()),
     )
     earlier = ended_attempts(run_paths, number, totals)
     pid = shimmed.pid if alive and shimmed is not None else None
     status = job_status(facts, page, pid=pid, now=now, earlier=earlier)
     kept = run.between_attempts
     between: Mapping[str, float] = {} if kept is None else kept.seconds
-    return replace(status, phase_seconds={**status.phase_seconds, **between})
+    status = replace(status, phase_seconds={**status.phase_seconds, **between})
+    peak, _ = RunArchive(ledger).device_peak(run.id)
+    return with_run_peak(status, peak)
 
 
 def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:

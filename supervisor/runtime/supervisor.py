@@ -73,6 +73,7 @@ from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.recording.progress_recorder import ProgressRecorder
 from supervisor.runtime.recording.run_recorder import RunRecorder
+from supervisor.runtime.status_builder import with_run_peak
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.reasons import Changed
@@ -314,6 +315,7 @@ class Supervisor:
             self.run, self.devices, incidents=self._incidents
         )
         phases = {**known.phase_seconds, **self.recorder.between.seconds}
+        known = with_run_peak(known, self.progress.run_peak_bytes)
         return replace(known, standby=self.standby.about or None, phase_seconds=phases)
 
     def _listen(self) -> None:

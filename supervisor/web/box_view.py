@@ -116,7 +116,7 @@ def history_part(runs: Sequence[Mapping[str, Any]]) -> Element:
         "began",
         "elapsed",
         "attempts",
-        "device memory, peak",
+        "device memory, run peak",
         "lost",
     )
     newest = list(runs)[::-1][:RUNS]

@@ -87,7 +87,7 @@ MEMORY_NAMES = {
     "in_use_bytes": "in use",
     "pool_bytes": "pool",
     "limit_bytes": "limit",
-    "peak_bytes": "peak",
+    "peak_bytes": "step peak",
 }
 
 

@@ -229,3 +229,44 @@ def test_a_job_is_advised_by_its_name(trainwarden: Trainwarden) -> None:
     assert spec.memory.cpu == found["limit_bytes"] == 34 * 2**20
     assert spec.snapshots.every == SnapshotInterval(steps=200)
     assert spec.compute.slice
+
+
+@pytest.mark.slow
+def test_slices_near_the_limit_are_not_taken_for_a_batch_that_is_not_sliced(
+    trainwarden: Trainwarden,
+) -> None:
+    """Where two slices need all of the limit a run goes on in three, and advise says that:
+    a batch that cannot be sliced is another thing, after which no more would be tried."""
+    script = trainwarden.script(SCRIPT)
+    options = ("--only", "slices", "--steps", "8", "--cpu-memory")
+    done = patiently(trainwarden, "--json", *options, "400MiB", script.name)
+    assert done.returncode == 0, done.stderr
+    roomy = {one["title"]: one for one in json.loads(done.stdout)["trials"]}
+    limit = int(roomy["2 slices"]["peak_bytes"] / 0.99) // 1024
+    done = patiently(trainwarden, "--json", *options, f"{limit}KiB", script.name)
+    found = json.loads(done.stdout)
+    outcomes = {one["title"]: one["outcome"] for one in found["trials"]}
+    assert TrialOutcome.NOT_APPLIED not in outcomes.values(), found["trials"]
+    assert outcomes["4 slices"] == TrialOutcome.MEASURED, found["trials"]
+    assert found["best"] is not None
+
+
+@pytest.mark.slow
+def test_the_batches_of_a_generator_are_tried_in_slices(
+    trainwarden: Trainwarden,
+) -> None:
+    """As a run does: the batch that Keras drew to look at tells how large they are."""
+    generator = "def batches():\n    while True:\n        yield x[:8], x[:8, :1]\n"
+    text = SMALL.replace("POLICY", "").replace(
+        "model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0)",
+        f"{generator}model.fit(batches(), steps_per_epoch=8, epochs=2, verbose=0)",
+    )
+    done = patiently(
+        trainwarden, "--json", "--only", "slices", trainwarden.script(text)
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["batch"], found["not_tried"]) == (8, [])
+    assert {one["title"]: one["outcome"] for one in found["trials"]} == dict.fromkeys(
+        ("as it is", "2 slices", "4 slices", "8 slices"), TrialOutcome.MEASURED
+    )

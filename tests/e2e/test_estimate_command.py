@@ -77,6 +77,8 @@ def test_the_estimate_is_near_the_peak_of_a_real_training(
     assert not list(trainwarden.state.iterdir())
     assert found["batch"] == found["measured_batch"] == 64
     assert found["jit"] == bool(arguments)
+    if not found["fits"]:  # this machine has no GPU
+        assert [one["fits"] for one in found["common_gpus"]] == [True] * 7
     assert sum(part["bytes"] for part in found["parts"]) == found["peak_bytes"]
     real = real_peak(trainwarden, str(script), *arguments)
     assert found["peak_bytes"] == pytest.approx(real, rel=0.15)

@@ -52,8 +52,10 @@ def test_a_run(trainwarden: Trainwarden, browser: Browser) -> None:
         assert tile(page, "attempts") == str(told["attempts"])
         assert tile(page, "steps done again") == str(told["lost_steps"])
         peak = format_size(told["device_peak_bytes"])
-        assert tile(page, "device memory, peak") == peak
-        assert tile(page, "main memory, peak") == format_size(told["host_peak_bytes"])
+        assert tile(page, "device memory, run peak") == peak
+        assert tile(page, "main memory, run peak") == format_size(
+            told["host_peak_bytes"]
+        )
         assert tile(page, "steps") == str(told["steps"])
         assert page.locator(".attempts tbody tr").count() == told["attempts"]
         titles = page.locator("figcaption").all_inner_texts()

@@ -99,7 +99,7 @@ def test_by_keyboard_from_the_box_to_an_incident(
         page.keyboard.press("Enter")
         expect(page.locator("h1")).to_have_text("digits, run 1")
         expect(page.locator("#seen")).to_contain_text("Last look")
-        host = page.locator(".tiles div:has(dt:text-is('main memory, peak')) dd")
+        host = page.locator(".tiles div:has(dt:text-is('main memory, run peak')) dd")
         assert host.inner_text() == format_size(told["host_peak_bytes"])
         seen.check(only=url)
         while not seen.focused().startswith("#1 "):

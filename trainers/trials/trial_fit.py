@@ -179,8 +179,6 @@ def _policy() -> str:
 
 def _size_of(source: DataSource) -> int | None:
     """Samples in a batch that belongs to no pass."""
-    if source.kind == "generator":
-        return None
     first = keras_compat.tree.flatten(source.first_batch())[0]
     shape = getattr(first, "shape", None)
     return int(shape[0]) if shape is not None and len(shape) else None

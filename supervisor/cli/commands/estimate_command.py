@@ -36,6 +36,7 @@ from supervisor.core.memory.step_estimate import (
     BatchFit,
     StepEstimate,
     fit_into,
+    fit_into_common,
 )
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
@@ -62,7 +63,8 @@ PREFIX = "estimate-"
 @click.option(
     "--memory-limit",
     metavar="SIZE",
-    help="Say what fits into so much, e.g. 4GiB. Default: each GPU of this machine.",
+    help="Say what fits into so much, e.g. 4GiB. Default: each GPU of this machine; where"
+    " there is none, GPUs of the usual sizes.",
 )
 @click.option(
     "--batch",
@@ -147,10 +149,11 @@ def estimate(
         to_do = to_measure(job, pool, temporary=temporary)
         measured = _measured(Estimation(to_do, question, root, say=say))
     wanted = batch or measured.estimate.model.batch
-    fits = list(_fits(measured.estimate, wanted, spec, limit))
+    fits = list(fits_into(measured.estimate, wanted, spec, limit))
+    common = () if fits else fit_into_common(measured.estimate, wanted)
     show(
-        estimate_lines.as_json(measured, wanted, fits),
-        estimate_lines.lines(measured, wanted, fits),
+        estimate_lines.as_json(measured, wanted, fits, common),
+        estimate_lines.lines(measured, wanted, fits, common),
         as_json=as_json,
     )
 
@@ -180,10 +183,11 @@ def _measured(estimation: Estimation) -> MeasuredScript:
         fail(f"the script cannot be measured: {error}", exit_code=1)
 
 
-def _fits(
+def fits_into(
     found: StepEstimate, batch: int, spec: Spec, limit: int | None
 ) -> Iterator[BatchFit]:
-    """Into the limit that was asked about, that of the spec, or the GPUs of this box."""
+    """Into the limit that was asked about, that of the spec, or the GPUs of this box; none:
+    there is nothing to judge it by."""
     if limit is not None:
         yield fit_into(found, batch, where="limit", limit_bytes=limit)
         return
@@ -191,7 +195,11 @@ def _fits(
         where = "memory.cpu of the spec"
         yield fit_into(found, batch, where=where, limit_bytes=spec.memory.cpu)
         return
-    for gpu in gpus_once():
+    gpus = [gpu for gpu in gpus_once() if gpu.memory is not None]
+    if not gpus and spec.memory.gpu is not None:
+        where, size = "memory.gpu of the spec", spec.memory.gpu
+        yield fit_into(found, batch, where=where, limit_bytes=size, device=True)
+    for gpu in gpus:
         if gpu.memory is not None:
             total = gpu.memory.total - (gpu.memory.reserved or 0) - GPU_RESERVE_BYTES
             size = min(total, spec.memory.gpu or total)

@@ -133,10 +133,24 @@ def _left_behind(files: RunPaths, number: int) -> MemoryReport:
 
 
 def _holders(report: MemoryReport) -> tuple[Holder, ...]:
-    used = report.figures.in_use_bytes
-    between = used if report.live else None
-    found = OomFindings(answer=report.answer, between_steps_bytes=between)
+    found = OomFindings(
+        answer=report.answer,
+        between_steps_bytes=report.between_steps_bytes,
+        subject=report.subject,
+    )
     return holders_of(found, report.figures)
+
+
+def _beside(report: MemoryReport) -> str:
+    """What a step takes beside what lies there between steps; empty where those that hold
+    it are listed, or it is not known."""
+    used, peak = report.figures.in_use_bytes, report.figures.peak_bytes
+    if not report.live or used is None or peak is None or peak <= used:
+        return ""
+    return (
+        f"A step takes up to {format_size(peak - used)} beside that (activations,"
+        " gradients, workspace), and has given it back by now."
+    )
 
 
 def report_json(job: str, report: MemoryReport, peak: RunPeak) -> dict[str, Any]:
@@ -179,13 +193,13 @@ def draw(console: Console, job: str, report: MemoryReport, peak: RunPeak) -> Non
     if peak.bytes is not None:
         limit = peak.limit_bytes
         of = "" if limit is None else f" of {format_size(limit)}"
-        console.print(
-            Text(f"peak of the run, all attempts: {format_size(peak.bytes)}{of}")
-        )
+        console.print(Text(f"run peak, all attempts: {format_size(peak.bytes)}{of}"))
     if not _is_known(report):
         console.print(Text(UNKNOWN))
     _draw_map(console, report)
     _list(console, "Who holds it:", _holders(report))
+    if beside := _beside(report):
+        console.print(Text(beside))
     _list(console, "Largest chunks:", _chunks(report))
 
 
@@ -200,7 +214,7 @@ def figure_lines(report: MemoryReport) -> list[str]:
         ("limit", figures.limit_bytes),
         ("pool", figures.pool_bytes),
         ("in use", figures.in_use_bytes),
-        ("its peak", figures.peak_bytes),
+        ("step peak", figures.peak_bytes),
         ("free in pool", figures.free_bytes),
         ("largest free", figures.largest_free_bytes),
         ("allocatable", report.largest_allocatable_bytes),

@@ -24,6 +24,7 @@ from supervisor.core.memory.alternatives import (
 from supervisor.core.memory.best_combination import Compared
 from supervisor.core.memory.trial_results import (
     NumbersFound,
+    TrialOutcome,
     TrialResult,
     difference,
     is_tight,
@@ -48,6 +49,13 @@ TIGHT = (
     "it comes near the limit: a long run may need a little more than some steps show"
 )
 
+NOTHING_FITS = (
+    "nothing that was tried fits: see the peaks above, or a smaller batch or model"
+)
+ONLY_NEAR = (
+    "nothing that was tried fits with room to spare: trainwarden run would train in slices,"
+    " near the limit"
+)
 AS_IT_IS_BEST = (
     "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
     " notably faster"
@@ -180,7 +188,8 @@ def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterat
 def _best_lines(advice: Advice) -> Iterator[str]:
     best = advice.best
     if best is None:
-        yield "nothing that was tried fits: see the peaks above, or a smaller batch or model"
+        near = any(one.result.outcome is TrialOutcome.TOO_NEAR for one in advice.trials)
+        yield ONLY_NEAR if near else NOTHING_FITS
         return
     if best.combination == AS_IT_IS:
         yield AS_IT_IS_BEST

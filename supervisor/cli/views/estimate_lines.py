@@ -23,6 +23,10 @@ ONE_SIZE = (
     "the batch cannot be cut, as something in it is not per sample: nothing is said of"
     " other batches"
 )
+NO_GPU = (
+    "no GPU here: give --memory-limit, or the size of the GPU it is for (memory.gpu of a"
+    " --spec); a step needs {} of a GPU, beside 1 GiB for its context and libraries"
+)
 DEVICE = (
     "for a GPU the data that stay in main memory are left out, and its context and the"
     " workspace of its libraries are not in it: no CPU shows those"
@@ -43,9 +47,13 @@ def notes_of(measured: MeasuredScript) -> list[str]:
 
 
 def as_json(
-    measured: MeasuredScript, batch: int, fits: Sequence[BatchFit]
+    measured: MeasuredScript,
+    batch: int,
+    fits: Sequence[BatchFit],
+    common: Sequence[BatchFit] = (),
 ) -> dict[str, Any]:
-    """The documented shape."""
+    """The documented shape. ``common``: GPUs of usual sizes, where it ``fits`` into nothing
+    that is here or was asked about."""
     estimate = measured.estimate
     model = estimate.model
     return {
@@ -57,6 +65,7 @@ def as_json(
         "jit": model.jit,
         "parts": [asdict(part) for part in parts(estimate, batch)],
         "fits": [asdict(one) for one in fits],
+        "common_gpus": [asdict(one) for one in common],
         "trials": [one.to_json() for one in estimate.steps],
         "model": model.to_json(),
         "notes": notes_of(measured),
@@ -65,9 +74,12 @@ def as_json(
 
 
 def lines(
-    measured: MeasuredScript, batch: int, fits: Sequence[BatchFit]
+    measured: MeasuredScript,
+    batch: int,
+    fits: Sequence[BatchFit],
+    common: Sequence[BatchFit] = (),
 ) -> Iterator[str]:
-    """A table of what makes up the peak, and where it fits."""
+    """A table of what makes up the peak, and where it fits. ``common``: as above."""
     estimate = measured.estimate
     yield f"a step of {batch} samples, {how(estimate, batch)}"
     for part in parts(estimate, batch):
@@ -79,8 +91,24 @@ def lines(
         "  without its context and workspace"
     )
     yield from (_fit_line(one, batch) for one in fits)
+    yield from _common_lines(common, batch)
     yield from (f"note: {note}" for note in notes_of(measured))
     yield f"took {format_duration(measured.seconds)}; nothing was trained"
+
+
+def _common_lines(common: Sequence[BatchFit], batch: int) -> Iterator[str]:
+    """That there is nothing here to judge it by, and which GPU it would take."""
+    if not common:
+        return
+    yield NO_GPU.format(format_size(common[0].need_bytes))
+    smallest = next((one for one in common if one.fits), None)
+    if smallest is None:
+        yield _fit_line(common[-1], batch)
+    elif smallest is common[0]:
+        yield f"it fits {smallest.where} and more"
+    else:
+        less = common[common.index(smallest) - 1]
+        yield f"it fits {smallest.where} and more, and not {less.where}"
 
 
 def how(estimate: StepEstimate, batch: int) -> str:

@@ -29,6 +29,8 @@ USUAL_STEPS = 5
 STEPPING = frozenset({"compiling", "training", "replaying"})
 UNJUDGED = frozenset({"starting", "finished"})
 """Phases in which the script owes nobody a step."""
+ALLOCATOR_SECONDS = 10.0
+"""So long TensorFlow's allocator waits for memory, at most, before it refuses."""
 TIERS = {"memory": "in memory", "durable": "on disk"}
 
 
@@ -78,7 +80,8 @@ def stillness(status: JobStatus) -> str:
         return ""
     if status.phase in UNJUDGED:
         return ""
-    if since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
+    short = short_of_memory(status)
+    if not short and since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
         return ""
     lasted, limit = format_duration(since), status.hang_seconds
     judged = ""
@@ -87,7 +90,19 @@ def stillness(status: JobStatus) -> str:
     if status.phase not in STEPPING:
         return f"no progress for {lasted}{judged}"
     takes = f" (a step takes {format_step(usual)})" if usual else ""
-    return f"no step done for {lasted}{takes}{judged}"
+    short = f": {short}" if short else ""
+    return f"no step done for {lasted}{takes}{short}{judged}"
+
+
+def short_of_memory(status: JobStatus) -> str:
+    """That the step under way found no memory; else nothing. Whether it waits for some is
+    not told: not every allocation does."""
+    age = status.memory_refused_age_seconds
+    if age is None or status.pid is None or status.phase not in STEPPING:
+        return ""
+    found = f"an allocation found no memory {format_duration(age)} ago"
+    waits = ", and TensorFlow may wait 10 s for it" if age < ALLOCATOR_SECONDS else ""
+    return found + waits
 
 
 def _named(phase: str) -> str:

@@ -14,6 +14,7 @@ from supervisor.cli.views.progress import (
     SILENT_SECONDS,
     USUAL_STEPS,
     loss_beside_step,
+    short_of_memory,
     slice_trial,
 )
 from supervisor.core.jobs.job_status import JobState, JobStatus
@@ -164,6 +165,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         (3, _snapshot(status)),
         (4, elapsed),
         (9, "" if left is None else f"{_rough(left)} left"),
+        (11, short_of_memory(status)),
         (12, silence),
     ]
 
@@ -187,13 +189,13 @@ def _step(status: JobStatus) -> str:
 
 
 def _memory(status: JobStatus) -> str:
-    """The peak of a step: what is left between steps says nothing of whether it fits."""
+    """The step peak: what is left between steps says nothing of whether it fits."""
     used = status.memory_peak_bytes or status.memory_in_use_bytes
     if used is None:
         return ""
     limit = status.memory_limit_bytes
     of = "" if limit is None else f" of {format_size(limit)}"
-    return f"{'peak ' if status.memory_peak_bytes else ''}{format_size(used)}{of}"
+    return f"{'step peak ' if status.memory_peak_bytes else ''}{format_size(used)}{of}"
 
 
 def _slices(status: JobStatus) -> str:

@@ -148,7 +148,7 @@ def _came_to(found: RunFigures, incidents: Sequence[IncidentRow]) -> Iterator[st
         yield f"  lost: {lost}"
     used = _peaks(found.whole)
     if used:
-        yield f"  peak: {', '.join(used)}"
+        yield f"  run peak: {', '.join(used)}"
 
 
 def _peaks(whole: RunSummary | None) -> list[str]:

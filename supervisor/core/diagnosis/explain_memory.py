@@ -62,7 +62,7 @@ def autopsy_paragraph(
         _pieces(autopsy["verdict"], memory or {}),
         _asked(autopsy),
         _growth(autopsy["growth"]),
-        _holders("Who held it", autopsy["holders"]),
+        _holders(_held(autopsy["verdict"], memory or {}), autopsy["holders"]),
         _holders("Others on the device", autopsy["tenants"]),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
@@ -100,6 +100,14 @@ def _growth(growth: Mapping[str, Any] | None) -> str:
         f"Between steps, memory in use had grown by {format_size(growth['grown_bytes'])}"
         f" in {format_duration(seconds)}."
     )
+
+
+def _held(verdict: str | None, memory: Mapping[str, Any]) -> str:
+    """How the list of holders begins: what their shares add up to, where that is known."""
+    used = memory.get("in_use_bytes")
+    if used is None or verdict == OomVerdict.HOST:
+        return "Who held it"
+    return f"Who held the {format_size(used)} in use"
 
 
 def _holders(title: str, holders: list[Mapping[str, Any]]) -> str:

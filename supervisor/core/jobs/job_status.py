@@ -186,6 +186,10 @@ class JobStatus:
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None
+    """The step peak: the most in use at once since slices have this size, in the newest
+    attempt."""
+    run_peak_bytes: int | None = None
+    """The most of all attempts, whatever slices they had: as ``history`` tells it."""
     allocator: AllocatorStatus | None = None
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Until memory runs out, by ``forecast.Resource``: of those that grow."""
@@ -196,6 +200,9 @@ class JobStatus:
     hang_seconds: float | None = None
     """How long that may last before it is judged a hang, at the earliest; None: for ever,
     or as long as it works, or not known."""
+    memory_refused_age_seconds: float | None = None
+    """Since an allocation of TensorFlow last found no memory, where there was no progress
+    after that: it may wait ten seconds for some, and then it fails."""
     step_counts: tuple[int, ...] = ()
     """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
     step_seconds_sum: float = 0.0

@@ -314,7 +314,12 @@ def to_combine(
 
 
 _USABLE = frozenset(
-    {TrialOutcome.MEASURED, TrialOutcome.NO_ROOM, TrialOutcome.NOT_TRIED}
+    {
+        TrialOutcome.MEASURED,
+        TrialOutcome.NO_ROOM,
+        TrialOutcome.TOO_NEAR,
+        TrialOutcome.NOT_TRIED,
+    }
 )
 """What found no room alone may find it with something else."""
 

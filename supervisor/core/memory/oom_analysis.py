@@ -13,7 +13,7 @@ The verdicts, each asked in this order; the first that holds is told:
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from supervisor.core.causes import Cause
@@ -240,12 +240,24 @@ def shape_in(text: str) -> tuple[tuple[int, ...] | None, str | None]:
 _OTHERS = "between steps, by others (input pipeline, caches)"
 _UNTOLD = "between steps (variables, and whatever is kept)"
 """... where training did not say who holds what."""
+_FAILED = "the step that failed"
+_WORK: Mapping[OomSubject, str] = {
+    OomSubject.STEP: _FAILED,
+    OomSubject.OWN_STEP: _FAILED,
+    OomSubject.EVALUATION: "the step of the validation that failed",
+    OomSubject.BATCH: "slices of a batch that were tried",
+}
+"""What was being done; of all else it is not known that it is a step's."""
+_SINCE = "taken since the last step ended"
+_UNNAMED = "all that nobody names"
+_ITSELF = " (activations, gradients, workspace)"
 
 
 def holders_of(
     findings: OomFindings, memory: MemoryFigures | None, *, host: bool = False
 ) -> tuple[Holder, ...]:
-    """Who holds what was in use, the largest first; what nobody claims is told too."""
+    """Who holds what was in use, the largest first; what nobody claims is told too, so
+    that they add up to it."""
     answer = findings.answer
     variables = () if answer is None or host else answer.variables
     kind = "array" if host else "tensor"
@@ -258,15 +270,33 @@ def holders_of(
         for one in kept
         if one.kind == kind
     ]
-    named = sum(one.bytes for one in found)
-    between, used = findings.between_steps_bytes, None if memory is None else memory.in_use_bytes  # fmt: skip
-    if not host and between is not None:
-        rest = between - named
-        what = _UNTOLD if answer is None else _OTHERS
-        found += [Holder(what=what, bytes=rest)] if rest > 0 else []
-        step = 0 if used is None else used - between
-        found += [Holder(what="the step that failed", bytes=step)] if step > 0 else []
+    if not host:
+        named = sum(one.bytes for one in found)
+        used = None if memory is None else memory.in_use_bytes
+        found += [one for one in _unnamed(findings, named, used) if one.bytes > 0]
     return tuple(sorted(found, key=lambda one: -one.bytes))
+
+
+def _unnamed(findings: OomFindings, named: int, used: int | None) -> Iterator[Holder]:
+    """What is in use beyond what is ``named``: from between steps, and by the step."""
+    between = findings.between_steps_bytes
+    work = None if findings.subject is None else _WORK.get(findings.subject)
+    if between is None:  # no step had ended: what lay there before it nobody has seen
+        if used is not None:
+            yield Holder(what=_together(work, findings.answer), bytes=used - named)
+        return
+    there = between if used is None else min(between, used)
+    what = _UNTOLD if findings.answer is None else _OTHERS
+    yield Holder(what=what, bytes=there - named)
+    if used is not None:
+        what = _SINCE if work is None else work + _ITSELF
+        yield Holder(what=what, bytes=used - max(there, named))
+
+
+def _together(work: str | None, answer: MemoryAnswer | None) -> str:
+    """What cannot be told apart."""
+    rest = _UNNAMED if answer is not None else "variables, and whatever is kept"
+    return f"{work}{_ITSELF}, and {rest}" if work else rest
 
 
 def _variables(variables: Sequence[Variable]) -> list[Holder]:

@@ -27,6 +27,9 @@ GPU_RESERVE_BYTES = 1 << 30
 """Of a GPU, left free: a context, and libraries with their workspace, which no CPU shows.
 Some hundred MiB, most often."""
 
+COMMON_GPUS_GIB = (8, 12, 16, 24, 40, 48, 80)
+"""Memory of GPUs that are bought and let most often."""
+
 REACH = 2
 """So many times the largest size that was tried a line is followed to name a batch that
 fits, and not below the smallest. At small sizes what a step adds is workspace for the most
@@ -260,6 +263,21 @@ def fit_into(
         largest_batch=largest,
         or_more=or_more,
         slices=1 if fits else slices,
+    )
+
+
+def fit_into_common(estimate: StepEstimate, batch: int) -> tuple[BatchFit, ...]:
+    """Whether ``batch`` samples fit into GPUs of the usual sizes, the smallest first: for a
+    machine that has none."""
+    return tuple(
+        fit_into(
+            estimate,
+            batch,
+            where=f"a GPU of {size} GiB",
+            limit_bytes=(size << 30) - GPU_RESERVE_BYTES,
+            device=True,
+        )
+        for size in COMMON_GPUS_GIB
     )
 
 

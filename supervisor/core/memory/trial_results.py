@@ -38,6 +38,9 @@ class TrialOutcome(enum.StrEnum):
     """The steps were made, but not so: the script has a setting of its own, say."""
     NOT_TRIED = "not tried"
     """It would find no room, by what is known of the script as it is."""
+    TOO_NEAR = "too near the limit"
+    """A step in so many slices came so near the limit that smaller ones were taken, by the
+    rule of a run: a run does not stay at them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

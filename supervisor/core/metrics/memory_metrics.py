@@ -94,7 +94,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     _now(
         name="allocator_peak",
         unit="bytes",
-        help="The most that was handed out at once in this attempt.",
+        help="The step peak: the most that was handed out at once, since slices have this size.",
         source="allocator",
         value=lambda status: status.memory_peak_bytes,
     ),

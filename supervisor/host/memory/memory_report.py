@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from supervisor.core.diagnosis.stack_traces import named_subject
 from supervisor.core.memory.bfc_map import MemoryMap, figures_of
 from supervisor.core.memory.figures import MemoryFigures, complete
 from supervisor.host.telemetry.allocator_dump import read_first_map, read_map
@@ -14,6 +15,8 @@ from supervisor.wire.files import read_json
 from supervisor.wire.messages.memory_answer import MemoryAnswer
 from supervisor.wire.page import MemorySource, Page, read_page
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records.end_records import CrashReport
+from supervisor.wire.records.oom_subject import OomSubject
 
 POLL_SECONDS = 0.05
 
@@ -33,6 +36,10 @@ class MemoryReport:
     """The largest tensor that would fit."""
     memory_map: MemoryMap | None
     answer: MemoryAnswer | None
+    between_steps_bytes: int | None = None
+    """In use at the last step boundary that was seen."""
+    subject: OomSubject | None = None
+    """What a request that failed was for."""
 
 
 def ask(files: AttemptPaths, *, seconds: float) -> MemoryAnswer | None:
@@ -91,7 +98,18 @@ def kept_report(files: AttemptPaths, number: int) -> MemoryReport:
     """What an attempt left behind: the map of its OOM, else its last figures."""
     page, memory_map = read_page(files.page), read_first_map(files.dumps)
     step = None if page is None else page.step
-    return _report(number, page, memory_map, _answer(files), step=step, live=False)
+    report = _report(number, page, memory_map, _answer(files), step=step, live=False)
+    if memory_map is None:  # the figures of the page are those of a step boundary
+        return report
+    between = None if page is None else page.memory_in_use_bytes
+    return replace(report, between_steps_bytes=between, subject=_subject(files))
+
+
+def _subject(files: AttemptPaths) -> OomSubject | None:
+    """As the crash report names it."""
+    value = read_json(files.crash)
+    crash = None if value is None else CrashReport.from_json(value)
+    return None if crash is None else named_subject(crash.memory)
 
 
 def _report(
@@ -116,6 +134,7 @@ def _report(
         largest_allocatable_bytes=_allocatable(figures, page),
         memory_map=memory_map,
         answer=answer,
+        between_steps_bytes=figures.in_use_bytes,
     )
 
 

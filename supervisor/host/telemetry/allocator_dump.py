@@ -74,6 +74,17 @@ class RefusalCounter:
         return self._count
 
 
+def newest_age(directory: Path, *, wall: float) -> float | None:
+    """How many seconds ago an allocation last found no memory; None: none has, as far as
+    one can see. ``wall``: now, in seconds since 1970, as the names of dumps have it.
+
+    TensorFlow writes a dump at each try that fails: at the first one, before it waits for
+    memory that others give back, and where it waits for none, too.
+    """
+    files = dump_files(directory)
+    return max(wall - _microseconds(files[-1]) / 1e6, 0.0) if files else None
+
+
 def refusals(microseconds: Sequence[int]) -> int:
     """Of dumps written at these times, how many tell of an allocation of their own."""
     count, last = 0, None

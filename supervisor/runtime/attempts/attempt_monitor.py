@@ -44,6 +44,7 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
+from supervisor.host.telemetry.allocator_dump import newest_age
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.runtime.attempts.advisor import Advisor
 from supervisor.runtime.attempts.attempt_handle import AttemptHandle
@@ -341,6 +342,9 @@ class AttemptMonitor:
             forecast_seconds=self.memory.seconds_left(),
             remote=self._remote(),
             liveness=run.liveness,
+            refused_age_seconds=None
+            if handle is None
+            else newest_age(handle.attempt.paths.dumps, wall=self.clock.wall()),
         )
         pid = None if handle is None else handle.attempt.pid
         return job_status(facts, page, pid=pid, now=self.clock.now(), earlier=earlier)

@@ -47,6 +47,8 @@ NO_FIT = (
 )
 NEVER_REACHED = "the script failed before its first step: no alternative can be tried"
 NOT_SLICED = "the batch is not sliced"
+GOES_ON = "a run goes on in {} slices"
+SMALLER_BATCH = "the first batch has too few samples for that: it has {} of such slices"
 COMBINATIONS = 3
 """That are tried at most."""
 NO_ROOM = frozenset(
@@ -370,11 +372,22 @@ def _applied(
         and not fit.recomputed
     ):
         return TrialOutcome.NOT_APPLIED, "no layer of the model can be computed again"
-    sliced = told.get(RecordKind.MICROBATCH, {})
-    if slices_in(combination) > 1 and slices_in(combination) != sliced.get("slices"):
+    return _as_sliced(told, slices_in(combination))
+
+
+def _as_sliced(
+    told: dict[str, dict[str, Any]], slices: int
+) -> tuple[TrialOutcome, str]:
+    """Whether it stayed at so many ``slices``, as a run would; 1: as the batch is."""
+    made = told.get(RecordKind.MICROBATCH, {}).get("slices")
+    if slices in {1, made}:
+        return TrialOutcome.MEASURED, ""
+    if made is None:
         notice = told.get(RecordKind.NOTICE, {})
         return TrialOutcome.NOT_APPLIED, str(notice.get("sentence", NOT_SLICED))
-    return TrialOutcome.MEASURED, ""
+    if made > slices:  # a step too near the limit took a smaller one
+        return TrialOutcome.TOO_NEAR, GOES_ON.format(made)
+    return TrialOutcome.NOT_APPLIED, SMALLER_BATCH.format(made)
 
 
 def _result(

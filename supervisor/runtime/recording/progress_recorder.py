@@ -4,6 +4,7 @@ It costs training nothing: the page is read anyway. Writing waits for the disk, 
 series is written the more seldom the longer the attempt lasts, and at its end.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 
@@ -72,6 +73,18 @@ class ProgressRecorder:
     """Monotonic seconds."""
     _due: float = 0.0
     _series: ProgressSeries = field(default_factory=ProgressSeries)
+    _before: int | None = None
+    """The most of what came before the series."""
+
+    def __post_init__(self) -> None:
+        with contextlib.suppress(LedgerError):
+            self._before, _ = self.archive.device_peak(self.run)
+
+    @property
+    def run_peak_bytes(self) -> int | None:
+        """The most that an allocator had in use, of all attempts; None: not known."""
+        known = (self._before, self._series.device_peak_bytes)
+        return max((one for one in known if one is not None), default=None)
 
     def begin(self, attempt: int) -> None:
         """An attempt was launched just now."""
@@ -89,6 +102,7 @@ class ProgressRecorder:
         self._follow(attempt, series, began=began)
 
     def _follow(self, attempt: int, series: ProgressSeries, *, began: float) -> None:
+        self._before = self.run_peak_bytes
         self._attempt, self._series, self._began = attempt, series, began
         self._due = self.clock.now() + FIRST_SECONDS
 

@@ -3,11 +3,16 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.core.jobs.accounting.progress_series import (
+    ProgressPoint,
+    ProgressSeries,
+)
 from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
@@ -22,8 +27,10 @@ from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
+from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import acquire
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.runtime.recording.run_history import summaries
 from supervisor.runtime.status_builder import (
     NO_STEP,
     RunFacts,
@@ -31,6 +38,7 @@ from supervisor.runtime.status_builder import (
     ended_attempts,
     job_status,
     remote_status,
+    with_run_peak,
 )
 from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.event_file import Record, RecordKind, encode
@@ -329,3 +337,70 @@ def test_slices_that_are_tried_are_those_in_force(pid: int | None, told: int) ->
     found = job_status(facts, Page(slices=3), pid=pid, now=1.0)
     assert found.slice_trial == (None if pid is None else trial)
     assert found.overrides == {"slices": told}
+
+
+def test_the_run_peak_is_that_of_history_and_not_of_the_newest_attempt(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """An earlier attempt needed more, before its slices were made smaller. What the newest
+    has told since counts, too; what nobody knows is not told."""
+    paths = StatePaths(tmp_path)
+    files = paths.run("digits", 1).attempt(2)
+    files.root.mkdir(parents=True)
+    PageWriter(files.page).set(memory_peak_bytes=85)
+    for attempt, peak in ((1, 100), (2, 85)):
+        series = ProgressSeries().with_point(
+            ProgressPoint(seconds=1.0, peak_bytes=peak)
+        )
+        RunArchive(ledger).put_progress(1, attempt, series)
+    run = ledger.latest_run("digits")
+    assert run is not None
+    found = stored_status(ledger, run, paths, now=2.0)
+    assert found is not None
+    assert (found.memory_peak_bytes, found.run_peak_bytes) == (85, 100)
+    (listed,) = summaries(ledger, lambda _: False, now=2.0)
+    assert listed.device_peak_bytes == found.run_peak_bytes
+    assert with_run_peak(found, 80).run_peak_bytes == 85
+    unknown = replace(found, memory_peak_bytes=None)
+    assert with_run_peak(unknown, None).run_peak_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("refused", "moved_ns", "told"),
+    [
+        (6.0, 3 * 10**9, 6.0),
+        (8.0, 3 * 10**9, None),
+        (None, 3 * 10**9, None),
+        (6.0, None, None),
+    ],
+)
+def test_memory_that_was_found_nowhere_since_the_last_step_is_told(
+    refused: float | None, moved_ns: int | None, told: float | None
+) -> None:
+    """What came before it is over; where nobody knows when it was, nothing is said."""
+    facts = RunFacts(
+        job="digits",
+        state=JobState.RUNNING,
+        attempt=1,
+        message="",
+        refused_age_seconds=refused,
+    )
+    page = Page(phase=int(Phase.TRAINING), step=3, progress_ns=moved_ns)
+    assert job_status(facts, page, pid=7, now=10.0).memory_refused_age_seconds == told
+    ended = job_status(facts, page, pid=None, now=10.0)
+    assert ended.memory_refused_age_seconds is None
+
+
+def test_the_files_tell_that_memory_was_found_nowhere(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """By the dump that the allocator wrote."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id(), pid=os.getpid())
+    PageWriter(files.page).set(
+        phase=int(Phase.TRAINING), step=3, progress_ns=1, phase_since_ns=1
+    )
+    assert status(ledger, tmp_path).memory_refused_age_seconds is None
+    files.dumps.mkdir()
+    (files.dumps / f"bfc_cpu.{int(Clock().wall() * 1e6) + 10**9}").touch()
+    assert status(ledger, tmp_path).memory_refused_age_seconds == 0.0

@@ -133,7 +133,9 @@ def _memory(
     used = f"{memory_gauge(job, BAR_CELLS)} {trend}".strip()
     yield "memory", used, memory_tone(job)
     if status.memory_peak_bytes is not None:
-        yield "peak", format_size(status.memory_peak_bytes), Tone.NORMAL
+        yield "step peak", format_size(status.memory_peak_bytes), Tone.NORMAL
+    if status.run_peak_bytes is not None:
+        yield "run peak", format_size(status.run_peak_bytes), Tone.NORMAL
     yield "allocator", _allocator(status), Tone.NORMAL
     for resource, seconds in status.forecast_seconds.items():
         soon = f"{resource} memory runs out in about {format_duration(seconds)}"

@@ -18,8 +18,11 @@ from supervisor.core.memory.alternatives import (
     ON,
     Alternative,
     AlternativeAxis,
+    Numbers,
     of_slices,
 )
+from supervisor.core.memory.best_combination import Compared
+from supervisor.core.memory.trial_results import NumbersFound, TrialOutcome, TrialResult
 from tests.support.advice import advice, measured
 
 IN_A_SPEC = "  in a spec: "
@@ -79,3 +82,32 @@ def test_what_was_applied_is_run_in_the_state_directory_that_was_named(
     done = CliRunner().invoke(told, ["--state-dir", str(tmp_path)])
     line = f"applied: trainwarden run --spec x.advised.toml --state-dir {tmp_path}"
     assert line in done.output.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (
+            TrialOutcome.TOO_NEAR,
+            "trainwarden run would train in slices, near the limit",
+        ),
+        (TrialOutcome.NO_ROOM, "see the peaks above, or a smaller batch or model"),
+    ],
+)
+def test_nothing_fits_is_not_said_of_what_a_run_trains_in(
+    outcome: TrialOutcome, said: str
+) -> None:
+    """It goes on near the limit, where no slices leave room to spare."""
+    unknown = NumbersFound(numbers=Numbers.UNKNOWN)
+    tried = [
+        Compared(
+            result=TrialResult(combination=combination, outcome=ended),
+            numbers=unknown,
+            ratio=None,
+        )
+        for combination, ended in (
+            ((), TrialOutcome.NO_ROOM),
+            ((of_slices(2),), outcome),
+        )
+    ]
+    assert said in "\n".join(lines(advice(*tried), None))

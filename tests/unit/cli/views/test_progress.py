@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from supervisor.cli.views.progress import (
     PHASES,
     progress_line,
+    short_of_memory,
     stillness,
     unsaved_lines,
 )
@@ -149,6 +152,44 @@ def test_what_comes_of_a_silence_is_told_with_it() -> None:
     assert still("validating", 75.0, hang_seconds=300.0).endswith(f"15 s, {judged}")
     over = still("training", 400.0, hang_seconds=300.0)
     assert "judged" not in over, "it slept, or was stopped: that does not count"
+
+
+@pytest.mark.parametrize(
+    ("phase", "age", "said"),
+    [
+        (
+            "training",
+            8.0,
+            "an allocation found no memory 8.0 s ago, and TensorFlow may wait 10 s for it",
+        ),
+        ("compiling", 45.0, "an allocation found no memory 45 s ago"),
+        ("between", 8.0, ""),
+        ("training", None, ""),
+    ],
+)
+def test_a_step_that_found_no_memory_is_told_before_it_is_silent_for_long(
+    phase: str, age: float | None, said: str
+) -> None:
+    """That is known, and no more: whether it waits for some, or goes on without, is not.
+    Outside of steps the script may try what fits."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase=phase,
+        pid=7,
+        step=3,
+        step_seconds=0.3,
+        progress_age_seconds=9.0,
+        memory_refused_age_seconds=age,
+    )
+    takes = "no step done for 9.0 s (a step takes 300 ms)"
+    assert short_of_memory(status) == said
+    assert stillness(status) == (f"{takes}: {said}" if said else "")
+    assert said in progress_line(status)
+    line = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    assert said in line
+    assert short_of_memory(replace(status, pid=None)) == ""
 
 
 def test_a_loss_is_shown_with_the_step_that_it_is_of() -> None:

@@ -41,7 +41,7 @@ VIEW = RunView(
 )
 WIDE = (
     "attempt 2 · epoch 3/8 · step 6/12 · 2.0 steps/s · loss 0.1235"
-    " · peak 212 MiB of 280 MiB · 3 slices · saved 1 min 15 s ago · 1 min 40 s"
+    " · step peak 212 MiB of 280 MiB · 3 slices · saved 1 min 15 s ago · 1 min 40 s"
     " · 2 min left"
 )
 STANDS = replace(VIEW, silent_seconds=42.0)

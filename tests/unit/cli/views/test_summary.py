@@ -52,10 +52,10 @@ def told(tmp_path: Path, found: RunFigures) -> str:
 def test_the_peak_is_that_of_the_run(tmp_path: Path) -> None:
     """The newest attempt may have needed less, under another limit."""
     text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE))
-    assert "  peak: 255 MiB of 280 MiB for tensors, 500 MiB of main memory" in text
+    assert "  run peak: 255 MiB of 280 MiB for tensors, 500 MiB of main memory" in text
     unlimited = replace(WHOLE, device_limit_bytes=None, host_peak_bytes=None)
     text = told(tmp_path, RunFigures(seconds=60.0, whole=unlimited))
-    assert "  peak: 255 MiB for tensors\n" in text
+    assert "  run peak: 255 MiB for tensors\n" in text
 
 
 def test_a_run_that_another_command_began(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from supervisor.wire.messages.memory_answer import (
     MemoryAnswer,
     Variable,
 )
+from supervisor.wire.records.oom_subject import OomSubject
 
 MIB, GIB = 2**20, 2**30
 SHORT = MemoryFigures(
@@ -208,6 +209,9 @@ MAP = MemoryMap(
 )
 
 
+STEP = "the step that failed (activations, gradients, workspace)"
+
+
 def test_who_held_what() -> None:
     """Variables by group, what the script keeps, the rest, and the step itself."""
     found = examined(
@@ -216,9 +220,10 @@ def test_who_held_what() -> None:
         answer=ANSWER,
         memory_map=MAP,
         between_steps_bytes=200 * MIB,
+        subject=OomSubject.STEP,
     )
     assert found.holders == (
-        Holder(what="the step that failed", bytes=300 * MIB),
+        Holder(what=STEP, bytes=300 * MIB),
         Holder(what="variables: optimizer", bytes=80 * MIB, count=1),
         Holder(
             what="kept by Keeper.kept: float32 (512, 1024)", bytes=60 * MIB, count=30
@@ -233,7 +238,59 @@ def test_who_held_what() -> None:
         NamedChunk(bytes=41 * MIB, name="model:dense/kernel"),
         NamedChunk(bytes=MIB, name="Conv2D"),
     )
-    assert asdict(found)["holders"][0]["what"] == "the step that failed"
+    assert asdict(found)["holders"][0]["what"] == STEP
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        (OomSubject.STEP, STEP),
+        (OomSubject.EVALUATION, STEP.replace("step", "step of the validation")),
+        (OomSubject.OPTIMIZER, "taken since the last step ended"),
+        (None, "taken since the last step ended"),
+    ],
+)
+def test_what_was_taken_since_is_a_steps_where_a_step_failed(
+    subject: OomSubject | None, said: str
+) -> None:
+    """The state of an optimizer that was being made is no working memory of a step."""
+    found = examined(
+        Cause.DEVICE_OOM,
+        SHORT,
+        answer=ANSWER,
+        between_steps_bytes=200 * MIB,
+        subject=subject,
+    )
+    assert found.holders[0] == Holder(what=said, bytes=300 * MIB)
+
+
+@pytest.mark.parametrize("between", [None, 0, 200 * MIB, 900 * MIB])
+@pytest.mark.parametrize("answer", [None, ANSWER])
+@pytest.mark.parametrize("subject", [None, OomSubject.STEP])
+def test_shares_add_up_to_what_was_in_use(
+    between: int | None, answer: MemoryAnswer | None, subject: OomSubject | None
+) -> None:
+    """Also in the first step, before which nobody has seen what lay there; and where more
+    lay there between steps than there was in use."""
+    found = examined(
+        Cause.DEVICE_OOM,
+        SHORT,
+        answer=answer,
+        between_steps_bytes=between,
+        subject=subject,
+    )
+    assert sum(one.bytes for one in found.holders) == SHORT.in_use_bytes
+
+
+def test_the_first_step_is_told_with_what_it_cannot_be_told_from() -> None:
+    """Nobody claims that all of it was its own."""
+    first = examined(Cause.DEVICE_OOM, SHORT, answer=ANSWER, subject=OomSubject.STEP)
+    rest = 500 * MIB - 181 * MIB
+    assert first.holders[0] == Holder(
+        what=f"{STEP}, and all that nobody names", bytes=rest
+    )
+    (untold,) = examined(Cause.DEVICE_OOM, SHORT).holders
+    assert untold.what == "variables, and whatever is kept"
 
 
 def test_who_held_what_where_training_does_not_say() -> None:
@@ -279,15 +336,18 @@ def test_a_paragraph() -> None:
         tenants=(TENANT,),
         unnamed_bytes=40 * MIB,
         text="OOM when allocating tensor with shape[512,64] and type float [Op:MatMul]",
+        subject=OomSubject.STEP,
     )
     memory = {"free_bytes": 300 * MIB, "largest_free_bytes": 90 * MIB}
     text = autopsy_paragraph(asdict(found), memory)
+    used = autopsy_paragraph(asdict(found), {**memory, "in_use_bytes": 300 * MIB})
+    assert f"Who held the 300 MiB in use: 100 MiB {STEP}; " in used
     for part in (
         "The verdict is fragmentation",
         "300 MiB were free, the largest block 90 MiB.",
         "MatMul asked for a tensor of 512 x 64 (float). XLA was off.",
         "had grown by 200 MiB in 1 min 40 s.",
-        "Who held it: 100 MiB the step that failed; 80 MiB variables: optimizer (1); ",
+        f"Who held it: 100 MiB {STEP}; 80 MiB variables: optimizer (1); ",
         "; and 1 more.",
         "Others on the device: 300 MiB process 42 (other); ",
         "40 MiB processes that the driver does not name",

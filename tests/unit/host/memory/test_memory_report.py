@@ -31,6 +31,8 @@ from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.wire.messages.memory_answer import HeldObject, MemoryAnswer, Variable
 from supervisor.wire.page import MemorySource, PageWriter
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records.end_records import CrashReport
+from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.fake_nvml import GIB, FakeNvml
 
 MIB = 2**20
@@ -225,6 +227,48 @@ def test_what_an_oom_left_behind(files: AttemptPaths) -> None:
     report = kept_report(files, 3)
     assert report.source == "oom"
     assert report.figures.pool_bytes == 10 * MIB
+
+
+@pytest.mark.parametrize("subject", [OomSubject.STEP, None])
+def test_who_held_it_when_a_step_failed(
+    files: AttemptPaths, subject: OomSubject | None
+) -> None:
+    """What the step took itself is told beside what lay there between steps, and all adds
+    up; of a failure that nobody says was a step's it is not called that."""
+    PageWriter(files.page).set(step=7, memory_in_use_bytes=7 * MIB)
+    files.dumps.mkdir()
+    (files.dumps / "oom_GPU_0_bfc.1795271486474869").write_bytes(MAP)
+    files.memory_answer.write_text(json.dumps(asdict(replace(ANSWER, kept=()))))
+    if subject is not None:
+        crash = CrashReport(
+            exception="E", message="", traceback="", steps_done=7, in_fit=True,
+            memory=subject,
+        )  # fmt: skip
+        files.crash.write_text(json.dumps(crash.to_json()))
+    found = report_json("digits", kept_report(files, 3), NO_PEAK)
+    held = {one["what"]: one["bytes"] for one in found["holders"]}
+    step = "the step that failed (activations, gradients, workspace)"
+    assert held == {
+        "variables: model": 6 * MIB,
+        "between steps, by others (input pipeline, caches)": MIB,
+        step if subject else "taken since the last step ended": MIB,
+    }
+    assert sum(held.values()) == found["in_use_bytes"] == 8 * MIB
+
+
+def test_what_a_step_takes_is_told_beside_what_lies_there(
+    files: AttemptPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A running job is read between steps, when its activations are gone."""
+    PageWriter(files.page).set(
+        memory_in_use_bytes=8 * MIB, memory_peak_bytes=13 * MIB, memory_source=1
+    )
+    draw(Console(width=200), "digits", live_report(files, 3, ANSWER), NO_PEAK)
+    drawn = capsys.readouterr().out
+    assert "step peak: 13 MiB" in drawn
+    assert "A step takes up to 5 MiB beside that (activations, gradients" in drawn
+    draw(Console(width=200), "digits", kept_report(files, 3), NO_PEAK)
+    assert "A step takes" not in capsys.readouterr().out
 
 
 def test_nothing_is_known(tmp_path: Path) -> None:

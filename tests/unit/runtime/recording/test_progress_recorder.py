@@ -151,6 +151,8 @@ def test_the_peak_is_the_same_for_all_who_tell_it(ledger: Ledger) -> None:
         (run,) = summaries(ledger, lambda _: True, now=500.0)
         peaks.append((run.device_peak_bytes, run.device_limit_bytes))
         assert RunArchive(ledger).device_peak(1) == peaks[-1]
+        assert found.run_peak_bytes == run.device_peak_bytes
+        assert recorder(ledger, clock).run_peak_bytes == run.device_peak_bytes
     assert peaks == [(700, 1000), (900, 1000), (900, 1000)]
 
 

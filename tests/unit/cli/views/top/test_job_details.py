@@ -23,7 +23,7 @@ FULL = listed(
     "digits", pid=7, phase="training", epoch=0, epochs=4, step=7, step_in_epoch=7,
     steps_per_epoch=12, loss=0.25, step_seconds=0.012, effective_batch=128, slices=3,
     memory_in_use_bytes=212 * MIB, memory_limit_bytes=280 * MIB,
-    memory_peak_bytes=270 * MIB, host_rss_bytes=900 * MIB, heartbeat_age_seconds=0.2,
+    memory_peak_bytes=270 * MIB, run_peak_bytes=290 * MIB, host_rss_bytes=900 * MIB, heartbeat_age_seconds=0.2,
     allocator=AllocatorStatus(
         pool_bytes=250 * MIB, largest_free_bytes=3 * MIB, fragmentation=0.4,
         source="estimate",
@@ -70,7 +70,8 @@ def test_all_that_is_known() -> None:
         "step time   12 ms ▁",
         "batch       128 in 3 slices",
         "memory      ███████████████░░░░░ 212 of about 280 MiB ▁",
-        "peak        270 MiB",
+        "step peak   270 MiB",
+        "run peak    290 MiB",
         "allocator   pool 250 MiB, largest free block 3 MiB, fragmentation 40%, estimated",
         "forecast    device memory runs out in about 10 min 00 s",
         "snapshot    step 6, 7.4 s ago",

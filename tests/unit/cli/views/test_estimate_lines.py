@@ -1,0 +1,101 @@
+"""An estimate as a person reads it, where there is nothing to judge it by."""
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.cli.views.estimate_lines import as_json, lines
+from supervisor.core.memory.step_estimate import (
+    COMMON_GPUS_GIB,
+    StepEstimate,
+    fit_into,
+    fit_into_common,
+)
+from supervisor.runtime.measuring.estimation import MeasuredScript
+from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
+
+GIB = 2**30
+MODEL = ModelMemory(
+    batch=64,
+    batch_bytes=0,
+    parameters=1000,
+    trained=1000,
+    parameter_bytes=0,
+    trained_bytes=0,
+    optimizer_bytes=0,
+    optimizer="Adam",
+    other_bytes=0,
+    data_bytes=100 * GIB,
+    drawn_bytes=0,
+    jit=False,
+    jit_possible=False,
+    backend="tensorflow",
+)
+
+
+def adding(each: int) -> StepEstimate:
+    """A step of so many bytes a sample, and a data set larger than any GPU, which stays in
+    main memory."""
+    sizes = (
+        StepMemory(
+            size=size,
+            added_bytes=size * each,
+            least_bytes=size * each,
+            step_seconds=0.1,
+            first_seconds=1.0,
+        )
+        for size in (16, 64)
+    )
+    return StepEstimate(model=MODEL, steps=tuple(sizes))
+
+
+def told(estimate: StepEstimate) -> str:
+    """What is said of a batch of 64, without a GPU or a limit."""
+    measured = MeasuredScript(estimate=estimate, notes=(), seconds=1.0)
+    return "\n".join(lines(measured, 64, (), fit_into_common(estimate, 64)))
+
+
+@pytest.mark.parametrize(
+    ("need", "said"),
+    [
+        (1, "it fits a GPU of 8 GiB and more"),
+        (10, "it fits a GPU of 16 GiB and more, and not a GPU of 12 GiB"),
+        (20, "it fits a GPU of 24 GiB and more, and not a GPU of 16 GiB"),
+        (71, "it fits a GPU of 80 GiB and more, and not a GPU of 48 GiB"),
+        (
+            90,
+            "a GPU of 80 GiB: a batch of 64 does not fit into 79.00 GiB: at most 50 do",
+        ),
+    ],
+)
+def test_without_a_gpu_it_is_said_which_it_would_take(need: int, said: str) -> None:
+    """A tenth of what a GPU has beside 1 GiB is left free."""
+    text = told(adding(need * GIB // 64))
+    assert "no GPU here: give --memory-limit, or the size of the GPU it is for" in text
+    assert f"a step needs {need}.00 GiB of a GPU" in text
+    assert said in text
+
+
+def test_where_it_is_judged_nothing_is_said_of_other_gpus() -> None:
+    """A limit was given, or there is a GPU."""
+    estimate = adding(GIB // 64)
+    measured = MeasuredScript(estimate=estimate, notes=(), seconds=1.0)
+    limit = fit_into(estimate, 64, where="limit", limit_bytes=4 * GIB, device=True)
+    text = "\n".join(lines(measured, 64, (limit,)))
+    assert "limit: fits into 4.00 GiB" in text
+    assert "no GPU here" not in text
+    assert as_json(measured, 64, (limit,))["common_gpus"] == []
+
+
+def test_the_sizes_in_json() -> None:
+    """Each with its own verdict, the smallest first."""
+    estimate = adding(10 * GIB // 64)
+    measured = MeasuredScript(estimate=estimate, notes=(), seconds=1.0)
+    common = fit_into_common(estimate, 64)
+    found = as_json(measured, 64, (), common)
+    assert found["fits"] == []
+    assert [one["fits"] for one in found["common_gpus"]] == [
+        size > 12 for size in COMMON_GPUS_GIB
+    ]
+    whole = replace(estimate, steps=estimate.steps[:1])
+    assert len(fit_into_common(whole, 16)) == len(COMMON_GPUS_GIB)

@@ -1,0 +1,150 @@
+"""The trials of a script, by what its training process tells of each."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.core.jobs.spec import Spec, build_spec
+from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
+from supervisor.core.memory.trial_results import TrialOutcome
+from supervisor.core.text.log_level import LogLevel
+from supervisor.runtime.measuring import measured_attempt
+from supervisor.runtime.measuring.alternative_trials import (
+    Advice,
+    AlternativeTrials,
+    TrialQuestion,
+)
+from supervisor.runtime.run_setup import Job
+from supervisor.wire.event_file import Record, RecordKind
+from supervisor.wire.messages.directive import Directive
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.records.trial_records import TrialEnd, TrialStep
+from supervisor.wire.slices import count
+from tests.support.advice import FIT
+
+BATCH, LIMIT, POOL = 32, 1000, 10_000
+BETWEEN = 100
+Told = list[tuple[str, dict[str, Any]]]
+Training = Callable[[int | None, bool], Told]
+"""What is told of a trial in slices of so many samples (None: the whole batch), and
+whether it is under the limit."""
+
+
+def steps(peak: int) -> Told:
+    """All of them were made."""
+    step = TrialStep(steps=1, seconds=0.1, loss=1.0, peak_bytes=peak)
+    end = TrialEnd(between_bytes=BETWEEN, weights="w")
+    return [
+        *[(RecordKind.TRIAL_STEP, step.to_json())] * 3,
+        (RecordKind.TRIAL_END, end.to_json()),
+    ]
+
+
+def sliced(*slices: int) -> Told:
+    """The batch is in so many slices, one after the other."""
+    return [
+        (RecordKind.MICROBATCH, {"slices": one, "deviations": []}) for one in slices
+    ]
+
+
+def no_room() -> Told:
+    """Memory ran out."""
+    fields = {"reason": RefusalReason.MEMORY, "sentence": "too large"}
+    return [(RecordKind.REFUSED, fields)]
+
+
+def quiet(_text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:  # Notifier
+    """Nobody waits for it."""
+
+
+def advised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, training: Training
+) -> Advice:
+    """What comes of slices of such a script."""
+
+    def hear(
+        spec: Spec,
+        directive: Directive,
+        paths: AttemptPaths,  # noqa: ARG001  # the real one's
+        *,
+        patience_seconds: float,  # noqa: ARG001  # as above
+        tell: Callable[[Record], None],
+    ) -> None:
+        limited = spec.memory.cpu == LIMIT
+        told = training(directive.slice_size, limited)
+        for kind, fields in [(RecordKind.TRIAL_FIT, FIT.to_json()), *told]:
+            tell(Record(kind, 1, fields))
+
+    monkeypatch.setattr(measured_attempt, "hear", hear)
+    script = tmp_path / "train.py"
+    script.write_text("pass")
+    spec = build_spec({"script": str(script), "working_directory": str(tmp_path)})
+    question = TrialQuestion(
+        limit_bytes=LIMIT,
+        on_gpu=False,
+        pool_bytes=POOL,
+        steps=3,
+        patience_seconds=1,
+        only=frozenset({AlternativeAxis.SLICES}),
+    )
+    job = Job(name="train", spec=spec, script=script, script_hash="h")
+    root = tmp_path / "trials"
+    root.mkdir()
+    return AlternativeTrials(job, question, root, say=quiet).advice()
+
+
+def outcomes(advice: Advice) -> dict[int, TrialOutcome]:
+    """By the number of slices."""
+    return {slices_in(one.combination): one.result.outcome for one in advice.trials}
+
+
+def test_slices_that_a_run_would_leave_are_none_that_the_batch_cannot_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two slices come so near the limit that training goes on in three, as in a run. So
+    more are tried, and one that fits is advised."""
+
+    def training(size: int | None, limited: bool) -> Told:  # noqa: FBT001  # Training
+        if size is None:
+            return no_room() if limited else steps(1900)
+        slices = count(batch=BATCH, size=size)
+        if slices == 2:
+            return [*sliced(2, 3), *steps(990)]
+        return [*sliced(slices), *steps(BETWEEN + 1800 // slices)]
+
+    found = advised(tmp_path, monkeypatch, training)
+    by_slices = outcomes(found)
+    assert by_slices[2] is TrialOutcome.TOO_NEAR
+    assert by_slices[4] is TrialOutcome.MEASURED
+    near = next(one for one in found.trials if slices_in(one.combination) == 2)
+    assert near.result.because == "a run goes on in 3 slices"
+    assert found.best is not None
+    assert slices_in(found.best.combination) >= 3
+
+
+@pytest.mark.parametrize(
+    ("told", "because"),
+    [
+        ([], "the batch is not sliced"),
+        ([(RecordKind.NOTICE, {"sentence": "The batch is not sliced: why."})],
+         "The batch is not sliced: why."),
+        (sliced(1), "the first batch has too few samples for that: it has 1 of such slices"),
+    ],
+)  # fmt: skip
+def test_a_batch_that_is_not_sliced_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told, because: str
+) -> None:
+    """It is said why."""
+
+    def training(size: int | None, limited: bool) -> Told:  # noqa: FBT001  # Training
+        if size is None:
+            return no_room() if limited else steps(1500)
+        return [*told, *steps(900)]
+
+    found = advised(tmp_path, monkeypatch, training)
+    assert outcomes(found)[2] is TrialOutcome.NOT_APPLIED
+    assert found.trials[-1].result.because == because
+    assert found.best is None
