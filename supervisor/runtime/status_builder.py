@@ -41,7 +41,14 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
-from supervisor.wire.page import PHASE_NAMES, MemorySource, Page, Phase
+from supervisor.wire.page import (
+    ERROR_STAGES,
+    PHASE_NAMES,
+    ErrorStage,
+    MemorySource,
+    Page,
+    Phase,
+)
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from supervisor.wire.slices import count
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
@@ -274,7 +281,16 @@ def _living(page: Page, *, now: float) -> dict[str, Any]:
         "host_rss_bytes": page.host_rss_bytes,
         "heartbeat_age_seconds": _age(page.heartbeat_ns, now),
         "progress_age_seconds": _progress_age(page, now),
+        "after_error": _after_error(page),
     }
+
+
+def _after_error(page: Page) -> str | None:
+    """A stage of a newer version is one before the end, too."""
+    if not page.after_error:
+        return None
+    ending = ERROR_STAGES[ErrorStage.ENDING]
+    return ERROR_STAGES.get(page.after_error, ending)
 
 
 def _allocator(page: Page) -> AllocatorStatus | None:

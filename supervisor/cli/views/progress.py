@@ -22,6 +22,12 @@ PHASES = {
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
+AFTER_ERROR = {
+    "reporting": "the script ended with an error: writing it down",
+    "memory": "the script ended with an error: finding what held the memory",
+    "ending": "the script ended with an error: its process is ending",
+}
+"""What is done after an error, whatever the phase was in which it came."""
 SILENT_SECONDS = 10.0
 """Nothing new for so long is worth a word ..."""
 USUAL_STEPS = 5
@@ -35,7 +41,7 @@ TIERS = {"memory": "in memory", "durable": "on disk"}
 def progress_line(status: JobStatus) -> str:
     """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
     if status.state is not JobState.RUNNING or status.step is None:
-        phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
+        phase = f" ({doing(status)})" if status.phase and status.pid else ""
         message = "" if status.message == status.state else f" · {status.message}"
         trial = slice_trial(status)
         more = "".join(f" · {one}" for one in (trial, stillness(status)) if one)
@@ -54,7 +60,7 @@ def progress_line(status: JobStatus) -> str:
         _slices(status),
         _snapshot(status),
         still,
-        "" if status.phase in {"training", None} else _named(str(status.phase)),
+        "" if trains_on(status) else doing(status),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -76,7 +82,7 @@ def stillness(status: JobStatus) -> str:
     since, usual = status.progress_age_seconds, status.step_seconds
     if status.state is not JobState.RUNNING or since is None or status.pid is None:
         return ""
-    if status.phase in UNJUDGED:
+    if status.phase in UNJUDGED or status.after_error is not None:
         return ""
     if since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
         return ""
@@ -90,8 +96,17 @@ def stillness(status: JobStatus) -> str:
     return f"no step done for {lasted}{takes}{judged}"
 
 
-def _named(phase: str) -> str:
+def doing(status: JobStatus) -> str:
+    """What the attempt does now, in words; empty: that is not known."""
+    if status.after_error is not None:
+        return AFTER_ERROR.get(status.after_error, AFTER_ERROR["ending"])
+    phase = status.phase or ""
     return PHASES.get(phase, phase)
+
+
+def trains_on(status: JobStatus) -> bool:
+    """Whether what it does needs no word: it trains, or nobody knows."""
+    return status.after_error is None and status.phase in {"training", None}
 
 
 def _from_one(epoch: int | None) -> int | None:

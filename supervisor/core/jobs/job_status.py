@@ -155,6 +155,9 @@ class JobStatus:
     """Number of the current or last attempt, from 1; 0 before the first."""
     phase: str | None = None
     """``wire.page.Phase`` in lower case."""
+    after_error: str | None = None
+    """``wire.page.ErrorStage`` in lower case: an error ended the script, and its process is
+    there yet; None: none did."""
     pid: int | None = None
     """The training process; None while there is none."""
     epoch: int | None = None

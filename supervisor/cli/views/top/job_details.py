@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.views.progress import (
-    PHASES,
     ago,
+    doing,
     plan_line,
     remote_line,
     slice_trial,
@@ -96,8 +96,8 @@ def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
 
 
 def _since(status: JobStatus) -> str:
-    phase = status.phase if status.pid is not None else None
-    return f" ({PHASES.get(phase, phase)})" if phase else ""
+    known = status.phase and status.pid is not None
+    return f" ({doing(status)})" if known else ""
 
 
 def _speed(
