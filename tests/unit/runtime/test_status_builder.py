@@ -35,7 +35,7 @@ from supervisor.runtime.status_builder import (
 from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
-from supervisor.wire.page import Page, PageWriter, Phase
+from supervisor.wire.page import ErrorStage, Page, PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from tests.support.long_stories import long_story
 
@@ -329,3 +329,23 @@ def test_slices_that_are_tried_are_those_in_force(pid: int | None, told: int) ->
     found = job_status(facts, Page(slices=3), pid=pid, now=1.0)
     assert found.slice_trial == (None if pid is None else trial)
     assert found.overrides == {"slices": told}
+
+
+@pytest.mark.parametrize(
+    ("on_page", "pid", "told"),
+    [
+        (None, 7, None),
+        (0, 7, None),  # what an older version wrote
+        (ErrorStage.MEMORY, 7, "memory"),
+        (99, 7, "ending"),  # of a newer one
+        (ErrorStage.MEMORY, None, None),
+    ],
+)
+def test_what_is_done_after_an_error_is_told_while_there_is_a_process(
+    on_page: int | None, pid: int | None, told: str | None
+) -> None:
+    """Its phase is what it was before, and is no longer what it does."""
+    facts = RunFacts(job="digits", state=JobState.RUNNING, attempt=1, message="")
+    page = Page(phase=Phase.BETWEEN, after_error=on_page)
+    found = job_status(facts, page, pid=pid, now=1.0)
+    assert (found.phase, found.after_error) == ("between", told)

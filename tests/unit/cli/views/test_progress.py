@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from supervisor.cli.views.progress import (
+    AFTER_ERROR,
     PHASES,
     progress_line,
     stillness,
@@ -16,6 +19,7 @@ from supervisor.core.jobs.job_status import (
     SnapshotStatus,
     TierStatus,
 )
+from supervisor.wire.page import ERROR_STAGES
 
 
 def line(phase: str, *, step: int | None = 3) -> str:
@@ -40,6 +44,29 @@ def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
     """There is no epoch to count in, only the optimizer's counter."""
     assert "step 3" in line("between")
     assert line("between").endswith("in a callback, or outside of fit")
+
+
+@pytest.mark.parametrize("stage", [*ERROR_STAGES.values(), "of a newer version"])
+@pytest.mark.parametrize("step", [None, 3])
+def test_after_an_error_it_is_in_no_callback(stage: str, step: int | None) -> None:
+    """The phase is the one in which the error came; what is done now is something else,
+    and nobody waits for a step."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase="between",
+        pid=7,
+        step=step,
+        after_error=stage,
+        progress_age_seconds=60.0,
+    )
+    said = AFTER_ERROR.get(stage, AFTER_ERROR["ending"])
+    row = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    for shown in (progress_line(status), row):
+        assert said in shown
+        assert PHASES["between"] not in shown
+        assert "no progress" not in shown
 
 
 def test_while_sizes_are_tried_it_says_so() -> None:
