@@ -43,15 +43,16 @@ WORTHWHILE_STEPS = 10
 def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
-    closed, lost = without_a_step(known, _idle_since(run.killed, now))
+    closed, lost = without_a_step(known, idle_since(run.killed, event, now))
     ended, effects = _exited(closed, event, now)
     return ended, (*said, *lost, *effects)
 
 
-def _idle_since(killed: Killed | None, now: float) -> float:
-    """Since when there was no progress, of an attempt that ends ``now``."""
+def idle_since(killed: Killed | None, event: Exited, now: float) -> float:
+    """Since when there was no step, of an attempt that ends ``now``; of one that hung, no
+    progress."""
     since = None if killed is None else killed.idle_since
-    return now if since is None else since
+    return now - max(event.idle_seconds, 0.0) if since is None else since
 
 
 def _exited(run: RunState, event: Exited, now: float) -> Step:
@@ -97,7 +98,8 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
         return end_drained(over, _where_drained(event))
     if _as_asked(run, event, diagnosis):
         return end_drained(over, _where_ended(event))
-    return _failed(over, evidence, diagnosis, now)
+    since = idle_since(run.killed, event, now)
+    return _failed(over, evidence, diagnosis, now, since=since)
 
 
 def _grace_that_was_over(run: RunState) -> float | None:
@@ -174,8 +176,14 @@ def _where_drained(event: Exited) -> str:
 
 
 def _failed(
-    run: RunState, evidence: Evidence, diagnosis: Diagnosis, now: float
+    run: RunState,
+    evidence: Evidence,
+    diagnosis: Diagnosis,
+    now: float,
+    *,
+    since: float,
 ) -> Step:
+    """``since``: when it made its last step."""
     decision = _decision(run, evidence, diagnosis)
     if decision.remedy.kind is RemedyKind.STOP and evidence.refused is None:
         sliced = RemedyKind.MICROBATCH in [one.remedy for one in run.history.attempts]
@@ -190,7 +198,6 @@ def _failed(
         failed_step=step,
         stacks=evidence.stacks,
     )
-    since = _idle_since(evidence.killed, now)
     failed = replace(
         run,
         history=run.history.updated(
@@ -203,7 +210,7 @@ def _failed(
     why = shortened(verdict_sentence(diagnosis), 400)
     kept_out = quarantine(run, decision.quarantine, why)
     next_run, effects = _after_decision(failed, decision.remedy, now)
-    if next_run.state.ended and since < now:  # nobody follows the hang any more
+    if next_run.state.ended and since < now:  # nobody follows it any more
         next_run, lost = without_a_step(next_run, now)
         effects = (*lost, *effects)
     return next_run, (*done_again(run, step), record, *kept_out, *effects)
