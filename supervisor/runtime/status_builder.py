@@ -20,6 +20,7 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
 from supervisor.core.jobs.job_status import (
     AdvisoryStatus,
     AllocatorStatus,
+    ErrorStatus,
     JobState,
     JobStatus,
     RemoteStatus,
@@ -169,8 +170,16 @@ def job_status(
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         advisories=_advisories(facts, lives=pid is not None),
+        last_error=_last_error(history),
         **reached,
     )
+
+
+def _last_error(history: History) -> ErrorStatus | None:
+    for one in reversed(history.attempts):
+        if one.error is not None and one.cause is not None:
+            return ErrorStatus(attempt=one.number, cause=one.cause, text=one.error)
+    return None
 
 
 UNREAD_TIERS: Mapping[str, TierStatus] = dict.fromkeys(

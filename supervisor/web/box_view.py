@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from supervisor.core.jobs.accounting.run_summary import lost_text
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.text.units import format_duration, format_size, local_time
 from supervisor.web.line_chart import scrolling
 from supervisor.web.markup import Element, tag
-from supervisor.web.run_view import loss_text
+from supervisor.web.run_view import error_text, loss_text
 from supervisor.web.scales import seconds_text
 
 RUNS = 50
@@ -45,7 +46,6 @@ def _job_row(job: Mapping[str, Any]) -> Element:
         loss_text(job),
         "" if job["step_seconds"] is None else seconds_text(job["step_seconds"]),
         memory,
-        str(job["message"] or ""),
     )
     state = state_words(str(job["state"]))
     kind = f"is-{state.replace(' ', '-')}"
@@ -55,7 +55,15 @@ def _job_row(job: Mapping[str, Any]) -> Element:
         tag("td", tag("strong", state, class_=kind)),
         tag("td", str(job["attempt"])),
         [tag("td", cell) for cell in cells],
+        tag("td", _going_on(job)),
     )
+
+
+def _going_on(job: Mapping[str, Any]) -> list[Element]:
+    """The message, and below it what the newest failure said itself."""
+    told = [tag("div", str(job["message"] or ""))]
+    error = error_text(job)
+    return [*told, tag("div", error, class_="note")] if error else told
 
 
 def gpus_part(gpus: Mapping[str, Any] | None) -> Element:
@@ -123,7 +131,7 @@ def _run_row(run: Mapping[str, Any]) -> Element:
         "" if elapsed is None else format_duration(elapsed),
         str(run["attempts"]),
         "" if peak is None else format_size(peak),
-        f"{run['lost_steps']} steps, {format_duration(run['downtime_seconds'])}",
+        lost_text(run["lost_steps"], run["downtime_seconds"]),
     )
     return tag(
         "tr",

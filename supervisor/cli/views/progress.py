@@ -1,6 +1,6 @@
 """How a run looks in a terminal and in a log: pure text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from supervisor.core.jobs.job_status import (
     JobState,
@@ -148,6 +148,36 @@ def _slices(status: JobStatus) -> str:
     return f"batch {status.effective_batch} in {status.slices} slices"
 
 
+def remedy_lines(status: JobStatus) -> Iterator[str]:
+    """What remedies have set, as far as it is confirmed, asked for, or not possible."""
+    remedies = {
+        "set after crashes": status.overrides,
+        "set after crashes, not confirmed yet": status.asked,
+        "asked for after crashes, but not possible": status.unmet,
+    }
+    for title, parts in remedies.items():
+        tried = parts is status.overrides and status.slice_trial is not None
+        listed = ", ".join(
+            f"{name} {value}{' (being tried)' if tried and name == 'slices' else ''}"
+            for name, value in parts.items()
+        )
+        if listed:
+            yield f"{title}: {listed}"
+
+
+def reached_line(status: JobStatus) -> str:
+    """How far a run that has ended came; empty: it made no step."""
+    if not status.step:
+        return ""
+    parts = (
+        _of("epoch", _from_one(status.epoch), status.epochs),
+        _of("step", status.step_in_epoch, status.steps_per_epoch),
+        f"{status.step} steps in all",
+        loss_beside_step(status, format_loss),
+    )
+    return ", ".join(part for part in parts if part)
+
+
 def _snapshot(status: JobStatus) -> str:
     if status.snapshot is None:
         return "no snapshot yet"
@@ -157,6 +187,15 @@ def _snapshot(status: JobStatus) -> str:
 def ago(seconds: float | None) -> str:
     """So long ago; None: no clock of this boot tells."""
     return "before a reboot" if seconds is None else f"{format_duration(seconds)} ago"
+
+
+def error_line(status: JobStatus) -> str:
+    """What the newest attempt that failed said itself; empty: none did, or the run came to
+    its end all the same."""
+    error = status.last_error
+    if error is None or status.state is JobState.FINISHED:
+        return ""
+    return f"attempt {error.attempt} ended by {error.cause}: {error.text}"
 
 
 def plan_line(plan: SnapshotPlan) -> str:

@@ -146,6 +146,17 @@ class AdvisoryStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorStatus:
+    """The newest end of an attempt that was a failure."""
+
+    attempt: int
+    cause: str
+    """``core.causes.Cause``."""
+    text: str
+    """What it said itself, in one line without control characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """One job, now. None: not known (yet), which is not zero."""
 
@@ -229,6 +240,8 @@ class JobStatus:
     """The newest of each kind, of all attempts."""
     standby: str | None = None
     """How the process stands that waits to be the next attempt; None: none is wanted."""
+    last_error: ErrorStatus | None = None
+    """None: no attempt failed, or what it said is not known."""
     message: str = ""
     """What is going on, in a sentence."""
 
@@ -263,6 +276,7 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
         "slice_trial": SliceTrial,
         "remote": RemoteStatus,
         "allocator": AllocatorStatus,
+        "last_error": ErrorStatus,
     }
     for name, kind in nested.items():
         if known.get(name) is not None:

@@ -7,7 +7,7 @@ from supervisor.core.diagnosis.advice import advice_at_the_end
 from supervisor.core.diagnosis.diagnose import diagnose, from_outside
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.examination import examined
-from supervisor.core.diagnosis.explain import verdict_sentence
+from supervisor.core.diagnosis.explain import own_text_of, verdict_sentence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import (
     Effect,
@@ -201,7 +201,9 @@ def _failed(
     failed = replace(
         run,
         history=run.history.updated(
-            remedy=decision.remedy.kind, remedy_step=decision.remedy_step
+            remedy=decision.remedy.kind,
+            remedy_step=decision.remedy_step,
+            error=own_text_of(diagnosis) or None,
         ),
         overrides=decision.overrides,
         quarantined=run.quarantined.union(decision.quarantine),
