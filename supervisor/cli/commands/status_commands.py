@@ -66,7 +66,8 @@ from supervisor.wire.paths import StatePaths
 def status(
     *, as_json: bool, state_dir: Path | None, remote: str | None, job: str | None
 ) -> None:
-    """Show every job, or JOB: its state, its attempt, and where it is.
+    """Show every job, or JOB: its state, its attempt, and where it is; once it is over, what
+    it came to.
 
     Asks the daemon if one answers; else the files of the state directory tell.
 

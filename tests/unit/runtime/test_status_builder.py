@@ -3,16 +3,20 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import (
+    ErrorStatus,
     JobState,
     JobStatus,
     SliceTrial,
     TierStatus,
+    status_from_json,
+    status_json,
 )
 from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory, History
@@ -349,3 +353,29 @@ def test_what_is_done_after_an_error_is_told_while_there_is_a_process(
     page = Page(phase=Phase.BETWEEN, after_error=on_page)
     found = job_status(facts, page, pid=pid, now=1.0)
     assert (found.phase, found.after_error) == ("between", told)
+
+
+def test_the_newest_failure_says_why_itself() -> None:
+    """Of an attempt that an older version saw end nobody knows; what runs has not failed."""
+    failed = AttemptHistory(number=1, cause=Cause.USER_ERROR, error="KeyError: 'x'")
+    told = replace(failed, number=2, cause=Cause.DEVICE_OOM, error="OOM")
+    untold = AttemptHistory(number=3, cause=Cause.UNKNOWN)
+    now = AttemptHistory(number=4)
+    for attempts, expected in (
+        (
+            (failed, told, untold, now),
+            ErrorStatus(attempt=2, cause="device_oom", text="OOM"),
+        ),
+        ((untold, now), None),
+    ):
+        history = History(attempts=attempts)
+        facts = RunFacts(
+            job="digits",
+            state=JobState.RUNNING,
+            attempt=4,
+            message="",
+            history=history,
+        )
+        found = job_status(facts, None, pid=7, now=1.0)
+        assert found.last_error == expected
+        assert status_from_json(status_json(found)) == found
