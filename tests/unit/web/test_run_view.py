@@ -73,7 +73,7 @@ def test_a_job_says_why_it_failed() -> None:
     dossier = SimpleNamespace(
         run={**run, "state": "gave_up"}, status=status, job="digits"
     )
-    page = render([part for part in summary_part(cast("RunDossier", dossier)) if part])
+    page = "".join(map(render, summary_part(cast("RunDossier", dossier))))
     assert "ended by user_error" in page
     assert "trainwarden logs digits" in page
 

@@ -313,7 +313,8 @@ def test_a_number_of_slices_says_what_it_is() -> None:
     """Asked for, measured, or in use without: an attempt may find another, and later one
     more."""
     measuring: dict[str, Any] = {"slices": [1, "as many as its first steps find"]}
-    remedy = {"kind": "microbatch", "changes": measuring, "because": "x"}
+    remedy: dict[str, Any] = {"kind": "microbatch", "changes": measuring}
+    remedy["because"] = "x"
     assert changed_to(remedy, "slices") == measuring["slices"][1]
     remedy["slices"] = slices_asked(measuring)
     assert changed_to(remedy, "slices") == measuring["slices"][1]
@@ -336,7 +337,8 @@ def test_a_number_of_slices_says_what_it_is() -> None:
 def test_a_number_that_was_planned_is_told_beside_that_found() -> None:
     """It stays known what the supervisor asked for; of an older version nobody knows."""
     planned: dict[str, Any] = {"slices": [2, 4], "memory growth": ["off", "on"]}
-    remedy = {"kind": "microbatch", "changes": planned, "because": "x"}
+    remedy: dict[str, Any] = {"kind": "microbatch", "changes": planned}
+    remedy["because"] = "x"
     assert changed_to(remedy, "slices") == "4"
     remedy["slices"] = slices_asked(planned)
     assert changed_to(remedy, "slices") == "4, as asked for"

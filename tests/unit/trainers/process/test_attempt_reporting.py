@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from supervisor.wire.files import read_json
 from supervisor.wire.page import ErrorStage, Phase, read_page
@@ -125,6 +126,7 @@ class SpeechlessError(Exception):
 
     asked = 0
 
+    @override
     def __str__(self) -> str:
         """Fail the first time."""
         type(self).asked += 1
