@@ -135,7 +135,8 @@ def spent_of(dossier: RunDossier) -> TimeSpent:
     elapsed, attempts = run["elapsed_seconds"], run["attempt_seconds"]
     if elapsed and attempts:
         between = sum(phases.get(name, 0.0) for name in BETWEEN.values())
-        between = max(between, run["downtime_seconds"] or 0.0)
+        # An older version did not keep it; what passed within attempts is in theirs.
+        between = between or run["downtime_seconds"] or 0.0
         elapsed = min(elapsed, attempts + between)
     elapsed = elapsed or attempts or 0.0
     return TimeSpent(

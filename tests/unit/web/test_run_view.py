@@ -110,6 +110,8 @@ def test_the_night_for_which_a_run_was_drained_is_no_loss() -> None:
     assert goodput(night, {"phase_seconds": {"training": 50.0}}) == "50%"
     between = {"training": 50.0, "waiting": 60.0, "down": 40.0}
     assert goodput(night, {"phase_seconds": between}) == "25%"
+    within = {**night, "downtime_seconds": 300.0}  # most of it within the attempts
+    assert goodput(within, {"phase_seconds": between}) == "25%"
     unknown = {**night, "attempt_seconds": None}
     assert goodput(unknown, {"phase_seconds": {}}) == "0%"
 
