@@ -18,10 +18,10 @@ from supervisor.core.jobs.accounting.run_summary import (
     WHAT_IS_LOST,
     RunFilter,
     RunSummary,
-    lost_text,
 )
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.text.units import (
+    counted,
     format_duration,
     format_size,
     local_time,
@@ -163,7 +163,7 @@ def row_of(run: RunSummary) -> list[str]:
         _or_dash(run.device_peak_bytes, format_size),
         _or_dash(run.host_peak_bytes, format_size),
         "none" if run.gpus == 0 else _or_dash(run.gpu_seconds, format_duration),
-        lost_text(run.lost_steps, run.downtime_seconds),
+        f"{counted(run.lost_steps, 'step')}, {format_duration(run.downtime_seconds)}",
     ]
 
 

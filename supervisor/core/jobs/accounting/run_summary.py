@@ -56,8 +56,8 @@ class RunSummary:
 
 
 WHAT_IS_LOST = (
-    "lost: steps that were done again after crashes, and the time from the last step before"
-    " each crash to the first one after it"
+    "lost: steps that were done again after crashes, and the time without a new step: from"
+    " the last step before each crash to the first one after it"
 )
 """How the figures are to be read, wherever there is one word for both."""
 

@@ -112,7 +112,7 @@ def test_a_job_that_has_finished(tmp_path: Path) -> None:
     assert metrics == {"accuracy": 0.85, "val_accuracy": 0.75}
     assert told["ended"]["metrics_epoch"] == 7
     history = invoke("history", *place).stdout
-    assert "4 steps done again, 6.0 s without a new step" in history
+    assert "4 steps, 6.0 s" in history
     assert "lost: steps that were done again" in history
 
 
