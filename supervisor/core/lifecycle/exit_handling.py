@@ -5,7 +5,7 @@ from dataclasses import replace
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import advice_at_the_end
 from supervisor.core.diagnosis.diagnose import diagnose, from_outside
-from supervisor.core.diagnosis.evidence import Evidence, Killed
+from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.explain import own_text_of, verdict_sentence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
@@ -43,16 +43,19 @@ WORTHWHILE_STEPS = 10
 def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
-    closed, lost = without_a_step(known, idle_since(run.killed, event, now))
+    closed, lost = without_a_step(known, idle_since(run, event, now))
     ended, effects = _exited(closed, event, now)
     return ended, (*said, *lost, *effects)
 
 
-def idle_since(killed: Killed | None, event: Exited, now: float) -> float:
-    """Since when there was no step, of an attempt that ends ``now``; of one that hung, no
-    progress."""
-    since = None if killed is None else killed.idle_since
-    return now - max(event.idle_seconds, 0.0) if since is None else since
+def idle_since(run: RunState, event: Exited, now: float) -> float:
+    """Since when there was no step, of an attempt that fails ``now``; of one that hung, no
+    progress. Of one that ends well, or as it was asked to, ``now``: no incident goes on."""
+    evidence, killed = event.evidence, run.killed
+    if killed is not None and killed.idle_since is not None:
+        return killed.idle_since
+    wanted = evidence.finished or evidence.drained or run.stop is not None
+    return now if wanted else now - max(event.idle_seconds, 0.0)
 
 
 def _exited(run: RunState, event: Exited, now: float) -> Step:
@@ -98,7 +101,7 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
         return end_drained(over, _where_drained(event))
     if _as_asked(run, event, diagnosis):
         return end_drained(over, _where_ended(event))
-    since = idle_since(run.killed, event, now)
+    since = idle_since(run, event, now)
     return _failed(over, evidence, diagnosis, now, since=since)
 
 

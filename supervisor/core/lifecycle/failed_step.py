@@ -69,7 +69,7 @@ def step_failed(run: RunState, event: StepFailed, now: float) -> Step:
         ended=ended,
         diagnosis=diagnosis,
         decision=decision,
-        at=idle_since(None, event.exited, now),
+        at=idle_since(run, event.exited, now),
     )
     goes_on = AnswerFailure(
         number=event.number,

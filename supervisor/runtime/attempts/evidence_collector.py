@@ -94,9 +94,10 @@ def gather(
 def idle_seconds(
     record: ExitRecord | None, page: Page | None, view: AttemptView
 ) -> float:
-    """How long it had made no step when it ended; 0 where it may have trained unseen: in a
-    loop that nobody counts, or in no call of ``fit``."""
-    if page is None or not (view.in_fit or view.in_own_loop):
+    """How long it had made no step when it ended; 0 where it may have trained unseen, in a
+    loop that nobody counts or in no call of ``fit``, and where it was not to train."""
+    trained = view.in_fit or view.in_own_loop
+    if page is None or not trained or view.refused is not None:
         return 0.0
     began = page.progress_ns
     if not any(page.step_counts) and record is not None and record.started_ns:

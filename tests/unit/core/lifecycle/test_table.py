@@ -169,6 +169,16 @@ def test_the_time_without_a_step_begins_before_the_process_ends() -> None:
     assert (update.attempt, update.downtime_seconds) == (2, 14.0)
 
 
+def test_an_attempt_that_ends_as_it_was_asked_to_is_lost_to_the_last_failure() -> None:
+    """It made no step either, and begins no incident that could have its time."""
+    run, _ = happen(running()[0], killed(), now=100.0)
+    begun = (DeadlineExpired(), GateClear(), Spawned(8), DrainRequested("a person"))
+    run, _ = happen(run, *begun, now=101.0)
+    _, effects = happen(run, replace(drained(), idle_seconds=9.0), now=110.0)
+    (update,) = [one for one in effects if isinstance(one, UpdateIncident)]
+    assert (update.attempt, update.downtime_seconds) == (1, 10.0)
+
+
 def test_a_run_that_gives_up_tells_what_its_last_attempt_took() -> None:
     """Nothing follows that could close its incident."""
     evidence = Evidence(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.core.diagnosis.evidence import Refusal
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
@@ -17,6 +18,7 @@ from supervisor.wire.files import write_json
 from supervisor.wire.messages.directive import EXIT_NO_ROOM
 from supervisor.wire.page import Page
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.end_records import ExitRecord
 from tests.support.lives import exit_record
 from tests.support.long_stories import long_story
@@ -58,6 +60,7 @@ def test_a_long_attempt_that_ended_unwatched(tmp_path: Path) -> None:
 
 
 SECOND = 10**9
+REFUSED = Refusal(RefusalReason.VERSIONS, "no such Keras")
 TRAINED = Page(
     progress_ns=30 * SECOND, heartbeat_ns=50 * SECOND, step_counts=(1, *[0] * 11)
 )
@@ -77,6 +80,7 @@ RECORD = replace(exit_record(code=1), started_ns=10 * SECOND, ended_ns=51 * SECO
         # A loop that nobody counts may have trained all the while.
         (TRAINED, RECORD, AttemptView(), 0.0),
         (None, RECORD, AttemptView(in_fit=True), 0.0),
+        (UNTRAINED, RECORD, AttemptView(in_fit=True, refused=REFUSED), 0.0),
         # Of an older version, or a page that was never written to.
         (replace(TRAINED, progress_ns=0), RECORD, AttemptView(in_fit=True), 0.0),
         (replace(TRAINED, heartbeat_ns=None), None, AttemptView(in_fit=True), 0.0),
