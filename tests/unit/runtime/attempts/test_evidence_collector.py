@@ -60,7 +60,7 @@ def test_a_long_attempt_that_ended_unwatched(tmp_path: Path) -> None:
 
 
 SECOND = 10**9
-REFUSED = Refusal(RefusalReason.VERSIONS, "no such Keras")
+REFUSED = Refusal(reason=RefusalReason.VERSIONS, sentence="no such Keras")
 TRAINED = Page(
     progress_ns=30 * SECOND, heartbeat_ns=50 * SECOND, step_counts=(1, *[0] * 11)
 )
