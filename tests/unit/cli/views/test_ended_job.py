@@ -71,7 +71,7 @@ def test_a_job_that_gave_up(tmp_path: Path) -> None:
         "the script raised an error of its own [user_error] → stop",
         f"      {SHOWN}",
         "  what to do: Mend the script.",
-        f"  next: {FROM_THE_TOP}; `trainwarden report --state-dir {tmp_path} digits`",
+        f"  next: {FROM_THE_TOP}; `trainwarden report digits --state-dir {tmp_path}`",
     ):
         assert said in text, text
     (told,) = json.loads(invoke("status", "--json", "digits", *place).stdout)
