@@ -156,7 +156,7 @@ def test_the_time_of_attempts_that_came_to_no_step_is_lost_too() -> None:
 def test_the_time_without_a_step_begins_before_the_process_ends() -> None:
     """It waited for memory, and found what held it: nobody trained in that time. The
     incidents of two attempts meet, whatever the second took for itself."""
-    end = replace(out_of_memory(), idle_seconds=20.0)
+    end = replace(killed(last=None), idle_seconds=20.0)
     run, _ = happen(running()[0], end, now=100.0)
     again = (DeadlineExpired(), GateClear(), Spawned(8))
     run, _ = happen(run, *again, now=101.0)
