@@ -144,6 +144,8 @@ def job_status(
     if page is not None:
         reached |= _reached(page, summed(earlier.page, page), now=now)
         reached["effective_batch"] = page.effective_batch or history.batch
+    if page is not None and view.slices and not facts.behind:
+        reached |= {"slices": view.slices, "slice_size": view.slice_size}
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
         reached["hang_seconds"] = _hang_seconds(facts.liveness, page, now)
@@ -161,7 +163,7 @@ def job_status(
         snapshot_plan=view.snapshot_plan,
         remote=facts.remote,
         standby=facts.standby,
-        overrides=_in_force(facts, page, reached.get("slice_trial")),
+        overrides=_in_force(facts, reached.get("slices"), reached.get("slice_trial")),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
         tiers=UNREAD_TIERS
@@ -242,14 +244,14 @@ def _has_stepped(facts: RunFacts, page: Page | None) -> bool:
 
 
 def _in_force(
-    facts: RunFacts, page: Page | None, trial: SliceTrial | None
+    facts: RunFacts, slices: int | None, trial: SliceTrial | None
 ) -> dict[str, object]:
     """How many slices there are is found out while it trains, not as it was planned."""
     found = in_force(facts.overrides, facts.history.last)
     if "slices" in found and trial is not None:
         found["slices"] = count(batch=trial.batch, size=trial.size)
-    elif "slices" in found and page is not None and page.slices:
-        found["slices"] = page.slices
+    elif "slices" in found and slices:
+        found["slices"] = slices
     return found
 
 

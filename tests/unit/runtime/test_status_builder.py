@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -379,3 +380,52 @@ def test_the_newest_failure_says_why_itself() -> None:
         found = job_status(facts, None, pid=7, now=1.0)
         assert found.last_error == expected
         assert status_from_json(status_json(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({"view": AttemptView(slices=64, slice_size=1)}, (64, 1)),
+        ({"view": AttemptView(slices=64, slice_size=1), "behind": True}, (32, 2)),
+        ({}, (32, 2)),
+    ],
+)
+@pytest.mark.parametrize("pid", [7, None])
+def test_the_slices_are_those_that_were_told_last(
+    known: dict[str, Any], told: tuple[int, int], pid: int | None
+) -> None:
+    """The incident has that number at once; the page may have one of before until the
+    process ends."""
+    plan = MicrobatchPlan(
+        slice_size=1, slices=64, calibrate=False, ceiling=64, because="measured"
+    )
+    overrides = Overrides(plan=plan)
+    facts = RunFacts(
+        job="digits",
+        state=JobState.RUNNING,
+        attempt=2,
+        message="",
+        overrides=overrides,
+        history=History(attempts=(AttemptHistory(number=2, overrides=overrides),)),
+        **known,
+    )
+    found = job_status(facts, Page(slices=32, slice_size=2), pid=pid, now=1.0)
+    assert (found.slices, found.slice_size) == told
+    assert found.overrides == {"slices": told[0]}
+
+
+def test_an_attempt_that_was_not_read_to_its_end_tells_no_slices(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """What it told first may be long out of use: its page is newer."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id())
+    PageWriter(files.page).set(slices=32, slice_size=2)
+    fields = {"batch": 64, "slices": 64, "size": 1, "source": "measured"}
+    record = encode(Record(RecordKind.MICROBATCH, 1, fields))
+    files.events.write_bytes(record)
+    assert status(ledger, tmp_path).slices == 64
+    long_story(files.events)
+    told = files.events.read_bytes().splitlines(keepends=True)
+    files.events.write_bytes(b"".join([*told[:2], record, *told[2:]]))
+    assert status(ledger, tmp_path).slices == 32
