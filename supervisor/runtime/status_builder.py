@@ -20,6 +20,7 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
 from supervisor.core.jobs.job_status import (
     AdvisoryStatus,
     AllocatorStatus,
+    ErrorStatus,
     JobState,
     JobStatus,
     RemoteStatus,
@@ -41,7 +42,14 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
-from supervisor.wire.page import PHASE_NAMES, MemorySource, Page, Phase
+from supervisor.wire.page import (
+    ERROR_STAGES,
+    PHASE_NAMES,
+    ErrorStage,
+    MemorySource,
+    Page,
+    Phase,
+)
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from supervisor.wire.slices import count
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
@@ -138,6 +146,8 @@ def job_status(
     if page is not None:
         reached |= _reached(page, summed(earlier.page, page), now=now)
         reached["effective_batch"] = page.effective_batch or history.batch
+    if page is not None and view.slices and not facts.behind:
+        reached |= {"slices": view.slices, "slice_size": view.slice_size}
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
         reached["hang_seconds"] = _hang_seconds(facts.liveness, page, now)
@@ -156,7 +166,7 @@ def job_status(
         snapshot_plan=view.snapshot_plan,
         remote=facts.remote,
         standby=facts.standby,
-        overrides=_in_force(facts, page, reached.get("slice_trial")),
+        overrides=_in_force(facts, reached.get("slices"), reached.get("slice_trial")),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
         tiers=UNREAD_TIERS
@@ -165,6 +175,7 @@ def job_status(
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         advisories=_advisories(facts, lives=pid is not None),
+        last_error=_last_error(history),
         **reached,
     )
 
@@ -175,6 +186,13 @@ def with_run_peak(status: JobStatus, known_bytes: int | None) -> JobStatus:
     told = (known_bytes, status.memory_peak_bytes)
     found = max((one for one in told if one is not None), default=None)
     return replace(status, run_peak_bytes=found)
+
+
+def _last_error(history: History) -> ErrorStatus | None:
+    for one in reversed(history.attempts):
+        if one.error is not None and one.cause is not None:
+            return ErrorStatus(attempt=one.number, cause=one.cause, text=one.error)
+    return None
 
 
 UNREAD_TIERS: Mapping[str, TierStatus] = dict.fromkeys(
@@ -237,14 +255,14 @@ def _has_stepped(facts: RunFacts, page: Page | None) -> bool:
 
 
 def _in_force(
-    facts: RunFacts, page: Page | None, trial: SliceTrial | None
+    facts: RunFacts, slices: int | None, trial: SliceTrial | None
 ) -> dict[str, object]:
     """How many slices there are is found out while it trains, not as it was planned."""
     found = in_force(facts.overrides, facts.history.last)
     if "slices" in found and trial is not None:
         found["slices"] = count(batch=trial.batch, size=trial.size)
-    elif "slices" in found and page is not None and page.slices:
-        found["slices"] = page.slices
+    elif "slices" in found and slices:
+        found["slices"] = slices
     return found
 
 
@@ -285,7 +303,16 @@ def _living(page: Page, *, now: float) -> dict[str, Any]:
         "host_rss_bytes": page.host_rss_bytes,
         "heartbeat_age_seconds": _age(page.heartbeat_ns, now),
         "progress_age_seconds": _progress_age(page, now),
+        "after_error": _after_error(page),
     }
+
+
+def _after_error(page: Page) -> str | None:
+    """A stage of a newer version is one before the end, too."""
+    if not page.after_error:
+        return None
+    ending = ERROR_STAGES[ErrorStage.ENDING]
+    return ERROR_STAGES.get(page.after_error, ending)
 
 
 def _allocator(page: Page) -> AllocatorStatus | None:

@@ -99,6 +99,8 @@ def stored_status(
     if not alive:
         page, tiers = in_this_boot(files, page, totals.of(number, files))
         view = replace(view, tiers=tiers)
+        if telemetry.behind:  # of what it told there is more
+            view = replace(view, slices=None, slice_size=None)
     history = History(attempts=attempts, budget_since=run.budget_since)
     facts = RunFacts(
         job=run.job,

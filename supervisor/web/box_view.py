@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from supervisor.core.jobs.accounting.run_summary import lost_text
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.text.units import format_duration, format_size, local_time
 from supervisor.web.line_chart import scrolling
 from supervisor.web.markup import Element, tag
-from supervisor.web.run_view import loss_text
+from supervisor.web.run_view import error_text, loss_text
 from supervisor.web.scales import seconds_text
 
 JOB_HEADS = ("epoch", "step", "loss", "step time", "memory", "what is going on")
@@ -30,7 +31,7 @@ def jobs_part(jobs: Sequence[Mapping[str, Any]]) -> Element:
     return _table("Jobs", ("job", "state", "attempt", *shown), rows)
 
 
-def _job_cells(job: Mapping[str, Any]) -> dict[str, str]:
+def _job_cells(job: Mapping[str, Any]) -> dict[str, str | list[Element]]:
     """By the heads of their columns."""
     epoch, step = job["epoch"], job["step"]
     used, limit = job["memory_in_use_bytes"], job["memory_limit_bytes"]
@@ -43,7 +44,7 @@ def _job_cells(job: Mapping[str, Any]) -> dict[str, str]:
         loss_text(job),
         "" if job["step_seconds"] is None else seconds_text(job["step_seconds"]),
         memory,
-        news_of(job),
+        _going_on(job),
     )
     return dict(zip(JOB_HEADS, cells, strict=True))
 
@@ -55,7 +56,7 @@ def news_of(job: Mapping[str, Any]) -> str:
     return "" if message in said else message
 
 
-def _job_row(job: Mapping[str, Any], cells: Sequence[str]) -> Element:
+def _job_row(job: Mapping[str, Any], cells: Sequence[str | list[Element]]) -> Element:
     name = str(job["job"])
     state = state_words(str(job["state"]))
     kind = f"is-{state.replace(' ', '-')}"
@@ -66,6 +67,13 @@ def _job_row(job: Mapping[str, Any], cells: Sequence[str]) -> Element:
         tag("td", str(job["attempt"])),
         [tag("td", cell) for cell in cells],
     )
+
+
+def _going_on(job: Mapping[str, Any]) -> list[Element]:
+    """Its news, and below them what the newest failure said itself."""
+    news, error = news_of(job), error_text(job)
+    told = [tag("div", news)] if news else []
+    return [*told, tag("div", error, class_="note")] if error else told
 
 
 def gpus_part(gpus: Mapping[str, Any] | None) -> Element:
@@ -133,7 +141,7 @@ def _run_row(run: Mapping[str, Any]) -> Element:
         "" if elapsed is None else format_duration(elapsed),
         str(run["attempts"]),
         "" if peak is None else format_size(peak),
-        f"{run['lost_steps']} steps, {format_duration(run['downtime_seconds'])}",
+        lost_text(run["lost_steps"], run["downtime_seconds"]),
     )
     return tag(
         "tr",

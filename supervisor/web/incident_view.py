@@ -7,6 +7,7 @@ from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, incident_headline
+from supervisor.core.diagnosis.result import changed_to
 from supervisor.core.text.units import format_size
 from supervisor.web.allocator_drawing import blocks_figure, map_figure
 from supervisor.web.attempt_evidence import AttemptEvidence
@@ -199,9 +200,9 @@ def decision_part(dossier: IncidentDossier) -> list[Node]:
             "tr",
             tag("th", name.replace("_", " "), scope="row"),
             tag("td", str(before)),
-            tag("td", str(after)),
+            tag("td", changed_to(remedy, name)),
         )
-        for name, (before, after) in remedy["changes"].items()
+        for name, (before, _) in remedy["changes"].items()
     ]
     heads = [tag("th", text, scope="col") for text in ("what", "before", "after")]
     because = f": {remedy['because']}" if remedy["because"] else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from supervisor.core.diagnosis.explain import incident_headline
+from supervisor.core.diagnosis.explain import WITHOUT, incident_headline, own_text
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
@@ -14,7 +14,6 @@ from supervisor.core.text.units import (
     format_loss_at,
     format_size,
     local_time,
-    shortened,
 )
 from supervisor.web.attempt_evidence import EpochLogs
 from supervisor.web.line_chart import (
@@ -78,7 +77,25 @@ def summary_part(dossier: RunDossier) -> list[Node]:
         None
         if run["state"] != "gave_up"
         else tag("p", str(status.get("message") or "")),
+        _error_part(dossier),
     ]
+
+
+def error_text(status: Mapping[str, Any]) -> str:
+    """What the newest attempt of a job that failed said itself; empty: none did, or the run
+    came to its end all the same."""
+    error: Mapping[str, Any] | None = status.get("last_error")
+    if error is None or status["state"] == "finished":
+        return ""
+    return f"attempt {error['attempt']} ended by {error['cause']}: {error['text']}"
+
+
+def _error_part(dossier: RunDossier) -> Element | None:
+    error = error_text(dossier.status)
+    if not error:
+        return None
+    more = f" All that it printed: trainwarden logs {dossier.job}."
+    return tag("p", tag("strong", "Error: "), f"{error}.", tag("span", more))
 
 
 def advice_part(dossier: RunDossier) -> Element | None:
@@ -118,7 +135,8 @@ def spent_of(dossier: RunDossier) -> TimeSpent:
     elapsed, attempts = run["elapsed_seconds"], run["attempt_seconds"]
     if elapsed and attempts:
         between = sum(phases.get(name, 0.0) for name in BETWEEN.values())
-        between = max(between, run["downtime_seconds"] or 0.0)
+        # An older version did not keep it; what passed within attempts is in theirs.
+        between = between or run["downtime_seconds"] or 0.0
         elapsed = min(elapsed, attempts + between)
     elapsed = elapsed or attempts or 0.0
     return TimeSpent(
@@ -302,7 +320,7 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
         title = tag("a", title, href=link(one["id"]))
     step = "" if one["failed_step"] is None else f", after step {one['failed_step']}"
     where = f"{one['job']}, attempt {one['attempt']}{step} · {local_time(one['at'])}"
-    why = shortened(one["because"][0]["text"], 300) if one["because"] else ""
+    why = own_text(one["because"], most=300)
     remedy = one["remedy"]
     because = f": {remedy['because']}" if remedy["because"] else ""
     lost = outcome_text(one)
@@ -318,11 +336,12 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
 
 def outcome_text(one: Mapping[str, Any]) -> str:
     """What came of the answer; empty while nothing did."""
+    down = one["downtime_seconds"]
     if one["restored_step"] is None:
-        return ""
+        return "" if down is None else f"{format_duration(down)} passed {WITHOUT}."
     said = f"Training went on from step {one['restored_step']}"
     if one["lost_steps"] is not None:
         said += f"; {counted(one['lost_steps'], 'step')} done again"
-    if one["downtime_seconds"] is not None:
-        said += f"; {format_duration(one['downtime_seconds'])} passed until then"
+    if down is not None:
+        said += f"; {format_duration(down)} {WITHOUT}"
     return said + "."

@@ -56,6 +56,21 @@ class Phase(enum.IntEnum):
 PHASE_NAMES = {int(phase): phase.name.lower() for phase in Phase}
 
 
+class ErrorStage(enum.IntEnum):
+    """What an attempt does after an error that ended its script. No phase: the time goes to
+    the one that lasts, and a supervisor of before reads the page all the same."""
+
+    REPORTING = 1
+    """It writes down what the error was."""
+    MEMORY = 2
+    """... and finds what held the memory that ran out."""
+    ENDING = 3
+    """All is said: its last snapshot is written, and its process taken down."""
+
+
+ERROR_STAGES = {int(stage): stage.name.lower() for stage in ErrorStage}
+
+
 class MemorySource(enum.IntEnum):
     """Who says what the page tells of the framework's allocator; the best first."""
 
@@ -142,10 +157,12 @@ class Page:
     loss_step: int | None = None
     """The step after which ``loss`` was read: where that is unknown none the less, it was
     NaN. 0: an older version, which does not tell."""
+    after_error: int | None = None
+    """An ``ErrorStage``; unknown: no error ended the script. 0: an older version."""
 
 
 _KINDS: dict[Any, str] = {int | None: "q", float | None: "d"}
-_ADDED = ("progress_ns", "loss_step")
+_ADDED = ("progress_ns", "loss_step", "after_error")
 """At the end of the file, where an older version wrote zeros."""
 _LAYOUT = {
     **{

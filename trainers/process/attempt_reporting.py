@@ -6,6 +6,7 @@ for nothing else.
 """
 
 import bisect
+import contextlib
 import os
 import threading
 import time
@@ -13,7 +14,13 @@ from pathlib import Path
 
 from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.messages.directive import Directive
-from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
+from supervisor.wire.page import (
+    STEP_BUCKETS_SECONDS,
+    ErrorStage,
+    PageWriter,
+    Phase,
+    read_page,
+)
 from supervisor.wire.paths import AttemptPaths
 from trainers.files.file_rewind import FileRewind
 from trainers.process.end_of_script import EndOfScript
@@ -227,6 +234,12 @@ class Attempt(PageReporter):
         self._done_before = max(self._done_before, failed_step)
         for what in LOSS_REMEDIES:
             self._said.pop(what, None)
+
+    def after_error(self, stage: ErrorStage) -> None:
+        """An error ended the script, and this is done now. Only for who looks: that it
+        cannot be told must not hide the error."""
+        with contextlib.suppress(Exception):
+            self.set(after_error=int(stage))
 
     def done(self, step: int) -> None:
         """``step`` steps of the run are done."""

@@ -18,8 +18,8 @@ from typing import Any
 
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.messages.directive import EXIT_NO_ROOM, EXIT_REFUSED, Directive
-from supervisor.wire.page import Phase
-from trainers.process import crash_report, signals
+from supervisor.wire.page import ErrorStage, Phase
+from trainers.process import allocation_subject, crash_report, signals
 from trainers.process.attempt_reporting import Attempt, make_current
 from trainers.process.hooks import framework_setup
 from trainers.process.script import isolation, pinned_modules, pinned_script
@@ -147,7 +147,11 @@ def exit_message(stop: SystemExit) -> str:
 
 
 def report_failure(attempt: Attempt, error: BaseException) -> int:
-    """Report ``error``, print it as Python would, and return the exit code."""
+    """Report ``error``, print it as Python would, and return the exit code.
+
+    Where memory ran out that may take ten seconds and more: whatever asks for some waits.
+    """
+    attempt.after_error(_stage_of(error))
     attempt.end.lost()
     crash = crash_report.report(
         error,
@@ -161,7 +165,17 @@ def report_failure(attempt: Attempt, error: BaseException) -> int:
     except (OSError, ValueError):
         traceback.clear_frames(error.__traceback__)
     attempt.end.last_words(error)
+    attempt.after_error(ErrorStage.ENDING)
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _stage_of(error: BaseException) -> ErrorStage:
+    """What is done about ``error``; its text may be anything, also an error."""
+    try:
+        memory = allocation_subject.out_of_memory(error)
+    except Exception:  # noqa: BLE001  # whatever a script's own exception may raise
+        memory = False
+    return ErrorStage.MEMORY if memory else ErrorStage.REPORTING
 
 
 def main_module(script: str, args: tuple[str, ...], *, module: str) -> dict[str, Any]:

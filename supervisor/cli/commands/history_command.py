@@ -14,9 +14,14 @@ from typing_extensions import override
 from supervisor.cli.options import json_option, show
 from supervisor.cli.sources.daemon_client import answering, box_option, tell_gone
 from supervisor.cli.sources.run_reader import told_history
-from supervisor.core.jobs.accounting.run_summary import RunFilter, RunSummary
+from supervisor.core.jobs.accounting.run_summary import (
+    WHAT_IS_LOST,
+    RunFilter,
+    RunSummary,
+)
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.text.units import (
+    counted,
     format_duration,
     format_size,
     local_time,
@@ -137,6 +142,8 @@ def _print(runs: list[RunSummary]) -> None:
     if not console.is_terminal:
         console.width = UNFOLDED
     console.print(table)
+    if any(run.lost_steps or run.downtime_seconds for run in runs):
+        console.print(WHAT_IS_LOST)
 
 
 def row_of(run: RunSummary) -> list[str]:
@@ -156,7 +163,7 @@ def row_of(run: RunSummary) -> list[str]:
         _or_dash(run.device_peak_bytes, format_size),
         _or_dash(run.host_peak_bytes, format_size),
         "none" if run.gpus == 0 else _or_dash(run.gpu_seconds, format_duration),
-        f"{run.lost_steps} steps, {format_duration(run.downtime_seconds)}",
+        f"{counted(run.lost_steps, 'step')}, {format_duration(run.downtime_seconds)}",
     ]
 
 

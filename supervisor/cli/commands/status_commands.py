@@ -14,6 +14,7 @@ from typing_extensions import override
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.completion import complete_incident, optional_job_argument
 from supervisor.cli.options import fail, json_option, show
+from supervisor.cli.sources.box_source import BoxSource, UnseenError
 from supervisor.cli.sources.daemon_client import (
     answering,
     asking,
@@ -23,14 +24,28 @@ from supervisor.cli.sources.daemon_client import (
 from supervisor.cli.sources.daemon_client import box_option as state_option
 from supervisor.cli.sources.ledger_reader import reading
 from supervisor.cli.sources.remote_reader import show_remote
+from supervisor.cli.sources.run_reader import summary_of
 from supervisor.cli.views.advisory_lines import advisory_line, advisory_text
+from supervisor.cli.views.ended_job import (
+    EndedRun,
+    ended_json,
+    ended_lines,
+    has_ended,
+)
 from supervisor.cli.views.progress import (
+    error_line,
     plan_line,
     progress_line,
+    remedy_lines,
     remote_line,
     unsaved_lines,
 )
-from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
+from supervisor.cli.views.summary import RunFigures
+from supervisor.core.diagnosis.explain import (
+    explain_incident,
+    own_text,
+    summarise_incident,
+)
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
@@ -51,7 +66,8 @@ from supervisor.wire.paths import StatePaths
 def status(
     *, as_json: bool, state_dir: Path | None, remote: str | None, job: str | None
 ) -> None:
-    """Show every job, or JOB: its state, its attempt, and where it is.
+    """Show every job, or JOB: its state, its attempt, and where it is; once it is over, what
+    it came to.
 
     Asks the daemon if one answers; else the files of the state directory tell.
 
@@ -75,6 +91,11 @@ def status(
             where = directory_of(state_dir) if client is None else "this daemon's list"
             fail(f"there is no job {job!r} in {where}; see `{command_hint('status')}`")
     lines = [line for item in found for line in _lines(status_from_json(item))]
+    if job is not None and has_ended(status_from_json(found[0])):
+        found, more = _with_end(
+            found[0], BoxSource(client=client, where=directory_of(state_dir))
+        )
+        lines += more
     nothing = f"no job has run in {directory_of(state_dir)} yet"
     show(found, lines or [nothing], as_json=as_json)
 
@@ -95,9 +116,40 @@ def _warn(box: dict[str, Any]) -> None:
         click.echo(f"job file {problem}", err=True)
 
 
+def _with_end(
+    item: dict[str, Any], source: BoxSource
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A job that has ended with what its run came to, as JSON and in lines; without, where
+    that is not theirs to see."""
+    try:
+        dossier, log = source.run(item["job"]), source.log(item["job"])
+    except UnseenError:
+        return [item], []
+    epochs = [
+        one for number in sorted(dossier.epochs) for one in dossier.epochs[number]
+    ]
+    last = epochs[-1] if epochs else None
+    end = EndedRun(
+        figures=RunFigures(
+            whole=summary_of(dossier.run),
+            metrics={} if last is None else last.logs,
+            epoch=None if last is None else last.epoch,
+        ),
+        incidents=dossier.incidents,
+        log=log,
+        by_daemon="owner" in item,
+    )
+    shown = status_from_json(item)
+    return [{**item, "ended": ended_json(shown, end)}], list(ended_lines(shown, end))
+
+
 def _lines(item: JobStatus) -> Iterator[str]:
     """A job for a person."""
     yield progress_line(item)
+    error = error_line(item)
+    if error:
+        yield f"  {error}"
+        yield f"    more: {command_hint('incidents', item.job)}, {command_hint('logs', item.job)}"
     if item.snapshot_plan is not None and item.pid is not None:
         yield f"  {plan_line(item.snapshot_plan)}"
     yield from (f"  {line}" for line in unsaved_lines(item))
@@ -105,15 +157,7 @@ def _lines(item: JobStatus) -> Iterator[str]:
         yield f"  {remote_line(item.remote)}"
     if item.standby is not None:
         yield f"  {item.standby}"
-    remedies = {
-        "set after crashes": item.overrides,
-        "set after crashes, not confirmed yet": item.asked,
-        "asked for after crashes, but not possible": item.unmet,
-    }
-    for title, parts in remedies.items():
-        if parts:
-            listed = ", ".join(f"{name} {value}" for name, value in parts.items())
-            yield f"  {title}: {listed}"
+    yield from (f"  {line}" for line in remedy_lines(item))
     for one in item.advisories:
         yield f"  {advisory_line(one)}"
     if item.proof:
@@ -146,8 +190,18 @@ def incidents(
         show([{"acknowledged": ack}], [f"incident {ack}: seen"], as_json=as_json)
         return
     found = _incidents(state_dir, job)
-    lines = [summarise_incident(item) for item in found] or ["no incidents"]
-    show(found, lines, as_json=as_json)
+    lines = [line for item in found for line in _incident_lines(item)]
+    if lines:
+        lines.append(f"{command_hint('explain', 'ID')} tells more of one")
+    show(found, lines or ["no incidents"], as_json=as_json)
+
+
+def _incident_lines(item: dict[str, Any]) -> Iterator[str]:
+    """What happened, and in a line of its own what failed said itself."""
+    yield summarise_incident(item)
+    text = own_text(item["because"])
+    if text:
+        yield f"  {text}"
 
 
 def _acknowledge(state_dir: Path | None, incident: int) -> None:

@@ -119,6 +119,13 @@ class BoxSource:
             spec={} if files is None else files.spec,
         )
 
+    def log(self, name: str) -> Path | None:
+        """Where the newest attempt of a job printed; None: it may not be read."""
+        files = self._files(name)
+        if files is None or not files.attempt:
+            return None
+        return files.paths.attempt(files.attempt).output
+
     def incident(self, number: int) -> IncidentDossier:
         """One incident, with its run where that is the newest of its job."""
         found = next((i for i in self.incidents() if i["id"] == number), None)

@@ -1,6 +1,6 @@
 """How a run looks in a terminal and in a log: pure text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from supervisor.core.jobs.job_status import (
     JobState,
@@ -22,6 +22,12 @@ PHASES = {
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
+AFTER_ERROR = {
+    "reporting": "the script ended with an error: writing it down",
+    "memory": "the script ended with an error: finding what held the memory",
+    "ending": "the script ended with an error: its process is ending",
+}
+"""What is done after an error, whatever the phase was in which it came."""
 SILENT_SECONDS = 10.0
 """Nothing new for so long is worth a word ..."""
 USUAL_STEPS = 5
@@ -37,7 +43,7 @@ TIERS = {"memory": "in memory", "durable": "on disk"}
 def progress_line(status: JobStatus) -> str:
     """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
     if status.state is not JobState.RUNNING or status.step is None:
-        phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
+        phase = f" ({doing(status)})" if status.phase and status.pid else ""
         message = "" if status.message == status.state else f" · {status.message}"
         trial = slice_trial(status)
         more = "".join(f" · {one}" for one in (trial, stillness(status)) if one)
@@ -56,7 +62,7 @@ def progress_line(status: JobStatus) -> str:
         _slices(status),
         _snapshot(status),
         still,
-        "" if status.phase in {"training", None} else _named(str(status.phase)),
+        "" if trains_on(status) else doing(status),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -78,7 +84,7 @@ def stillness(status: JobStatus) -> str:
     since, usual = status.progress_age_seconds, status.step_seconds
     if status.state is not JobState.RUNNING or since is None or status.pid is None:
         return ""
-    if status.phase in UNJUDGED:
+    if status.phase in UNJUDGED or status.after_error is not None:
         return ""
     short = short_of_memory(status)
     if not short and since < max(SILENT_SECONDS, USUAL_STEPS * (usual or 0.0)):
@@ -105,8 +111,17 @@ def short_of_memory(status: JobStatus) -> str:
     return found + waits
 
 
-def _named(phase: str) -> str:
+def doing(status: JobStatus) -> str:
+    """What the attempt does now, in words; empty: that is not known."""
+    if status.after_error is not None:
+        return AFTER_ERROR.get(status.after_error, AFTER_ERROR["ending"])
+    phase = status.phase or ""
     return PHASES.get(phase, phase)
+
+
+def trains_on(status: JobStatus) -> bool:
+    """Whether what it does needs no word: it trains, or nobody knows."""
+    return status.after_error is None and status.phase in {"training", None}
 
 
 def _from_one(epoch: int | None) -> int | None:
@@ -148,6 +163,36 @@ def _slices(status: JobStatus) -> str:
     return f"batch {status.effective_batch} in {status.slices} slices"
 
 
+def remedy_lines(status: JobStatus) -> Iterator[str]:
+    """What remedies have set, as far as it is confirmed, asked for, or not possible."""
+    remedies = {
+        "set after crashes": status.overrides,
+        "set after crashes, not confirmed yet": status.asked,
+        "asked for after crashes, but not possible": status.unmet,
+    }
+    for title, parts in remedies.items():
+        tried = parts is status.overrides and status.slice_trial is not None
+        listed = ", ".join(
+            f"{name} {value}{' (being tried)' if tried and name == 'slices' else ''}"
+            for name, value in parts.items()
+        )
+        if listed:
+            yield f"{title}: {listed}"
+
+
+def reached_line(status: JobStatus) -> str:
+    """How far a run that has ended came; empty: it made no step."""
+    if not status.step:
+        return ""
+    parts = (
+        _of("epoch", _from_one(status.epoch), status.epochs),
+        _of("step", status.step_in_epoch, status.steps_per_epoch),
+        f"{status.step} steps in all",
+        loss_beside_step(status, format_loss),
+    )
+    return ", ".join(part for part in parts if part)
+
+
 def _snapshot(status: JobStatus) -> str:
     if status.snapshot is None:
         return "no snapshot yet"
@@ -157,6 +202,15 @@ def _snapshot(status: JobStatus) -> str:
 def ago(seconds: float | None) -> str:
     """So long ago; None: no clock of this boot tells."""
     return "before a reboot" if seconds is None else f"{format_duration(seconds)} ago"
+
+
+def error_line(status: JobStatus) -> str:
+    """What the newest attempt that failed said itself; empty: none did, or the run came to
+    its end all the same."""
+    error = status.last_error
+    if error is None or status.state is JobState.FINISHED:
+        return ""
+    return f"attempt {error.attempt} ended by {error.cause}: {error.text}"
 
 
 def plan_line(plan: SnapshotPlan) -> str:

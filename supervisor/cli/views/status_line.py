@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from supervisor.cli.views.progress import (
-    PHASES,
     SILENT_SECONDS,
     USUAL_STEPS,
+    doing,
     loss_beside_step,
     short_of_memory,
     slice_trial,
+    trains_on,
 )
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import format_duration, format_size
@@ -138,7 +139,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         silence = f"nothing new for {_whole(view.silent_seconds)}"
     elapsed = _whole(view.elapsed_seconds)
     if not _trains(status):
-        phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
+        phase = f" ({doing(status)})" if status.phase and status.pid else ""
         attempt = f"attempt {status.attempt}" if status.attempt else ""
         told = status.message in {attempt, status.state}
         message = "" if told else status.message
@@ -150,14 +151,14 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
             (4, elapsed),
             (8, silence),
         ]
-    phase = "" if status.phase in {"training", None} else _named(str(status.phase))
+    phase = "" if trains_on(status) else doing(status)
     left = view.left_seconds if view.paced else None
     pace = status.step_seconds if view.paced else None
     return [
         (4 if status.attempt == 1 else 7, f"attempt {status.attempt}"),
         (10, _epoch(status)),
         (11, _step(status)),
-        (6, phase),
+        (6 if status.after_error is None else 11, phase),
         (5, f"{1 / pace:.1f} steps/s" if pace else ""),
         (7, loss_beside_step(status, "{:.4g}".format)),
         (6, _memory(status)),
@@ -168,10 +169,6 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         (11, short_of_memory(status)),
         (12, silence),
     ]
-
-
-def _named(phase: str) -> str:
-    return PHASES.get(phase, phase)
 
 
 def _epoch(status: JobStatus) -> str:

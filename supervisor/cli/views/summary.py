@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from supervisor.cli.command_hint import command_hint
-from supervisor.core.diagnosis.explain import summarise_incident
-from supervisor.core.jobs.accounting.run_summary import RunSummary
+from supervisor.core.diagnosis.explain import own_text, summarise_incident
+from supervisor.core.jobs.accounting.run_summary import RunSummary, lost_text
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.lifecycle.exit_handling import (
     EXIT_DRAINED,
@@ -118,13 +118,12 @@ def summary(
     if code == EXIT_DRAINED:
         saved = newest_step(paths.snapshots) != 0
         lines[0] += f"; {TO_RESUME if saved else FROM_THE_TOP}"
-    lines += _came_to(found, incidents)
+    told = [asdict(item) for item in incidents]
+    lines += came_to(found, told)
     lines.append(f"  log: {attempt.output}")
     if (newest_step(paths.snapshots) or 0) > 0:
         lines.append(f"  snapshots: {paths.snapshots}")
-    if incidents:
-        lines += [f"  incidents ({command_hint('explain', 'ID')} tells more):"]
-        lines += [f"    {summarise_incident(asdict(item))}" for item in incidents]
+    lines += incident_lines(told)
     if code == EXIT_GAVE_UP and incidents and incidents[-1].advice:
         lines.append(f"  what to do: {incidents[-1].advice}")
     if code == EXIT_GAVE_UP and not output_shown:
@@ -132,20 +131,31 @@ def summary(
     return "\n".join(lines)
 
 
-def _came_to(found: RunFigures, incidents: Sequence[IncidentRow]) -> Iterator[str]:
-    """What was reached, lost and needed."""
+def incident_lines(incidents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Each in a line, and in another what failed said itself."""
+    if incidents:
+        yield f"  incidents ({command_hint('explain', 'ID')} tells more):"
+    for one in incidents:
+        yield f"    {summarise_incident(one)}"
+        text = own_text(one["because"])
+        if text:
+            yield f"      {text}"
+
+
+def came_to(found: RunFigures, incidents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What was reached, lost and needed; lost as ``history`` has it, where that is known."""
     if found.metrics:
         listed = ", ".join(
             f"{name} {value:.4g}" for name, value in found.metrics.items()
         )
         epoch = "" if found.epoch is None else f" (epoch {found.epoch + 1})"
         yield f"  metrics: {listed}{epoch}"
-    steps = sum(item.lost_steps or 0 for item in incidents)
-    down = sum(item.downtime_seconds or 0.0 for item in incidents)
+    steps = sum(item["lost_steps"] or 0 for item in incidents)
+    down = sum(item["downtime_seconds"] or 0.0 for item in incidents)
+    if found.whole is not None:
+        steps, down = found.whole.lost_steps, found.whole.downtime_seconds
     if steps or down:
-        lost = f"{steps} step{'' if steps == 1 else 's'} done again"
-        lost += f", {format_duration(down)} without a new step" if down else ""
-        yield f"  lost: {lost}"
+        yield f"  lost: {lost_text(steps, down)}"
     used = _peaks(found.whole)
     if used:
         yield f"  run peak: {', '.join(used)}"

@@ -1,7 +1,8 @@
 """Explanations of incidents in plain words, for a tired person."""
 
+import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supervisor.core.causes import Cause
@@ -15,9 +16,11 @@ from supervisor.core.diagnosis.result import (
     IncidentKind,
     Reason,
     RemedyKind,
+    changed_to,
 )
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
+from supervisor.core.text.plain import plain
 from supervisor.core.text.units import (
     counted,
     format_duration,
@@ -91,6 +94,12 @@ OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it
 NOT_WRITTEN = "the script could not write a file: its file system is read-only"
 
 
+OWN_CHARACTERS = 200
+"""Of what failed said itself: a line of a terminal or two."""
+_MODULES = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?::|$))")
+"""Before the name of an exception: where a framework keeps it tells nobody anything."""
+
+
 AVERTED: Mapping[Cause, str] = {
     Cause.DEVICE_OOM: "device memory would soon have run out",
     Cause.DEVICE_OOM_FRAGMENTATION: (
@@ -99,6 +108,10 @@ AVERTED: Mapping[Cause, str] = {
     Cause.HOST_OOM: "main memory would soon have run out",
 }
 """Why a restart was planned."""
+
+
+WITHOUT = "without a new step"
+"""As the glossary has it."""
 
 
 def incident_headline(incident: Mapping[str, Any]) -> str:
@@ -127,6 +140,27 @@ def verdict_sentence(diagnosis: Diagnosis, *, happened: str = "") -> str:
     shown = [*figures, *(r for r in diagnosis.because[:1] if r not in figures)]
     told = f": {' '.join(map(_quoted, shown))}" if shown else ""
     return f"{headline} [{diagnosis.cause}]{told}"
+
+
+def own_text(
+    because: Sequence[Mapping[str, Any]], *, most: int = OWN_CHARACTERS
+) -> str:
+    """What an incident quotes first, in one line of ``most`` characters: the exception that
+    ended the script, where one did; empty: nothing is known."""
+    raised = [one for one in because if one.get("signature") == "crash"]
+    others = [one for one in because if one.get("signature") != FIGURES]
+    for one in (*raised, *others):
+        text = str(one["text"]).encode(errors="replace").decode()
+        line = " ".join(plain(text).split())
+        return shortened(_MODULES.sub("", line), most)
+    return ""
+
+
+def own_text_of(diagnosis: Diagnosis) -> str:
+    """The same of a diagnosis, before there is an incident."""
+    return own_text(
+        [{"text": one.text, "signature": one.signature} for one in diagnosis.because]
+    )
 
 
 def _quoted(reason: Reason) -> str:
@@ -292,8 +326,10 @@ def _stacks(incident: Mapping[str, Any]) -> str:
 def _remedy(incident: Mapping[str, Any]) -> str:
     remedy = incident["remedy"]
     changes = ", ".join(
-        f"{name} {after}" if before is None else f"{name} {before} → {after}"
-        for name, (before, after) in remedy["changes"].items()
+        f"{name} {changed_to(remedy, name)}"
+        if before is None
+        else f"{name} {before} → {changed_to(remedy, name)}"
+        for name, (before, _) in remedy["changes"].items()
     )
     changed = f" ({changes})" if changes else ""
     return f"What was done: {remedy['kind']}{changed}: {remedy['because']}."
@@ -305,10 +341,9 @@ def _proof(incident: Mapping[str, Any]) -> str:
 
 
 def _outcome(incident: Mapping[str, Any]) -> str:
+    down, lost = incident["downtime_seconds"], incident["lost_steps"]
     if incident["restored_step"] is None:
-        return ""
-    lost = incident["lost_steps"]
+        return "" if down is None else f"{format_duration(down)} passed {WITHOUT}."
     said = f"Training went on from step {incident['restored_step']}"
     said += "" if lost is None else f"; {counted(lost, 'step')} done again"
-    down = incident["downtime_seconds"]
-    return said + ("." if down is None else f"; {format_duration(down)} were lost.")
+    return said + ("." if down is None else f"; {format_duration(down)} {WITHOUT}.")

@@ -1,7 +1,9 @@
 """Incidents and the two verdicts about them, with reasons: diagnosis and remedy."""
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.memory.figures import MemoryFigures
@@ -108,3 +110,55 @@ class Remedy:
     """What differs in the next attempt: {name: [before, after]}."""
     wait_seconds: float = 0.0
     """Back-off before the next attempt."""
+
+
+MOST_FOUND = 16
+"""Numbers of slices that an incident tells of, the newest: each is a step back from the
+limit, and seldom are there two."""
+
+
+def slices_asked(changed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Of how many slices an incident is to tell, by the ``changes`` of its remedy: that
+    were ``asked`` for (None: as many as are found) and ``found``, the newest last, and
+    whether these were ``measured``. None: it is about none."""
+    if "slices" not in changed:
+        return None
+    asked = changed["slices"][1]
+    known = asked if isinstance(asked, int) else None
+    return {"asked": known, "found": [], "measured": False}
+
+
+def with_slices(
+    remedy: Mapping[str, Any], slices: int, *, measured: bool
+) -> dict[str, Any]:
+    """``remedy`` as an incident has it, where an attempt has found that it works in so many
+    ``slices``."""
+    changed: Mapping[str, Any] = remedy["changes"]
+    told = remedy.get("slices") or slices_asked(changed)
+    if told is None:
+        return dict(remedy)
+    found = [one for one in told["found"] if one != slices]
+    newer = {
+        "asked": told["asked"],
+        "found": [*found, slices][-MOST_FOUND:],
+        "measured": measured,
+    }
+    before = changed["slices"][0]
+    now = {**changed, "slices": [before, slices]}
+    return {**remedy, "changes": now, "slices": newer}
+
+
+def changed_to(remedy: Mapping[str, Any], name: str) -> str:
+    """What ``name`` is changed to, in words; of slices also whether that was asked for,
+    measured, or is used without either, as it may not be what was asked for, nor stay."""
+    after = str(remedy["changes"][name][1])
+    told: Mapping[str, Any] | None = remedy.get("slices")
+    if name != "slices" or told is None:
+        return after  # of an older version: how it was found is not known
+    found, asked = told["found"], told["asked"]
+    if not found:
+        return after if asked is None else f"{after}, as asked for"
+    how = ", as measured" if told["measured"] else ", in use without being measured"
+    first = f", {found[0]} at first" if len(found) > 1 else ""
+    other = f", {asked} asked for" if asked not in {None, found[-1]} else ""
+    return f"{after}{how}{first}{other}"

@@ -146,6 +146,17 @@ class AdvisoryStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorStatus:
+    """The newest end of an attempt that was a failure."""
+
+    attempt: int
+    cause: str
+    """``core.causes.Cause``."""
+    text: str
+    """What it said itself, in one line without control characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """One job, now. None: not known (yet), which is not zero."""
 
@@ -155,6 +166,9 @@ class JobStatus:
     """Number of the current or last attempt, from 1; 0 before the first."""
     phase: str | None = None
     """``wire.page.Phase`` in lower case."""
+    after_error: str | None = None
+    """``wire.page.ErrorStage`` in lower case: an error ended the script, and its process is
+    there yet; None: none did."""
     pid: int | None = None
     """The training process; None while there is none."""
     epoch: int | None = None
@@ -233,6 +247,8 @@ class JobStatus:
     """The newest of each kind, of all attempts."""
     standby: str | None = None
     """How the process stands that waits to be the next attempt; None: none is wanted."""
+    last_error: ErrorStatus | None = None
+    """None: no attempt failed, or what it said is not known."""
     message: str = ""
     """What is going on, in a sentence."""
 
@@ -267,6 +283,7 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
         "slice_trial": SliceTrial,
         "remote": RemoteStatus,
         "allocator": AllocatorStatus,
+        "last_error": ErrorStatus,
     }
     for name, kind in nested.items():
         if known.get(name) is not None:

@@ -81,6 +81,8 @@ class UpdateIncident:
     downtime_seconds: float | None = None
     slices: int | None = None
     """What measuring settled on, where the remedy could not know it."""
+    slices_measured: bool = True
+    """False: nothing could be measured, and so many are in use."""
     deviations: tuple[str, ...] = ()
     note: str | None = None
     """Another deviation, beside those that are known."""

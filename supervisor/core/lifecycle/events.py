@@ -111,6 +111,9 @@ class Exited:
     """Newest whole snapshot; 0 where there is none; None: could not be read."""
     rss_bytes: int | None = None
     """Host memory of training at its last heartbeat."""
+    idle_seconds: float = 0.0
+    """How long it had made no step when it ended, where it is known to be training: from
+    its last one, or from its start if it made none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import advice_at_the_end
 from supervisor.core.diagnosis.diagnose import diagnose, from_outside
-from supervisor.core.diagnosis.evidence import Evidence, Killed
+from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
-from supervisor.core.diagnosis.explain import verdict_sentence
+from supervisor.core.diagnosis.explain import own_text_of, verdict_sentence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import (
     Effect,
@@ -43,15 +43,19 @@ WORTHWHILE_STEPS = 10
 def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
-    closed, lost = without_a_step(known, _idle_since(run.killed, now))
+    closed, lost = without_a_step(known, idle_since(run, event, now))
     ended, effects = _exited(closed, event, now)
     return ended, (*said, *lost, *effects)
 
 
-def _idle_since(killed: Killed | None, now: float) -> float:
-    """Since when there was no progress, of an attempt that ends ``now``."""
-    since = None if killed is None else killed.idle_since
-    return now if since is None else since
+def idle_since(run: RunState, event: Exited, now: float) -> float:
+    """Since when there was no step, of an attempt that fails ``now``; of one that hung, no
+    progress. Of one that ends well, or as it was asked to, ``now``: no incident goes on."""
+    evidence, killed = event.evidence, run.killed
+    if killed is not None and killed.idle_since is not None:
+        return killed.idle_since
+    wanted = evidence.finished or evidence.drained or run.stop is not None
+    return now if wanted else now - max(event.idle_seconds, 0.0)
 
 
 def _exited(run: RunState, event: Exited, now: float) -> Step:
@@ -97,7 +101,8 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
         return end_drained(over, _where_drained(event))
     if _as_asked(run, event, diagnosis):
         return end_drained(over, _where_ended(event))
-    return _failed(over, evidence, diagnosis, now)
+    since = idle_since(run, event, now)
+    return _failed(over, evidence, diagnosis, now, since=since)
 
 
 def _grace_that_was_over(run: RunState) -> float | None:
@@ -174,8 +179,14 @@ def _where_drained(event: Exited) -> str:
 
 
 def _failed(
-    run: RunState, evidence: Evidence, diagnosis: Diagnosis, now: float
+    run: RunState,
+    evidence: Evidence,
+    diagnosis: Diagnosis,
+    now: float,
+    *,
+    since: float,
 ) -> Step:
+    """``since``: when it made its last step."""
     decision = _decision(run, evidence, diagnosis)
     if decision.remedy.kind is RemedyKind.STOP and evidence.refused is None:
         sliced = RemedyKind.MICROBATCH in [one.remedy for one in run.history.attempts]
@@ -190,11 +201,12 @@ def _failed(
         failed_step=step,
         stacks=evidence.stacks,
     )
-    since = _idle_since(evidence.killed, now)
     failed = replace(
         run,
         history=run.history.updated(
-            remedy=decision.remedy.kind, remedy_step=decision.remedy_step
+            remedy=decision.remedy.kind,
+            remedy_step=decision.remedy_step,
+            error=own_text_of(diagnosis) or None,
         ),
         overrides=decision.overrides,
         quarantined=run.quarantined.union(decision.quarantine),
@@ -203,7 +215,7 @@ def _failed(
     why = shortened(verdict_sentence(diagnosis), 400)
     kept_out = quarantine(run, decision.quarantine, why)
     next_run, effects = _after_decision(failed, decision.remedy, now)
-    if next_run.state.ended and since < now:  # nobody follows the hang any more
+    if next_run.state.ended and since < now:  # nobody follows it any more
         next_run, lost = without_a_step(next_run, now)
         effects = (*lost, *effects)
     return next_run, (*done_again(run, step), record, *kept_out, *effects)

@@ -12,7 +12,7 @@ from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.lifecycle.effects import AnswerFailure, RecordIncident, Say
 from supervisor.core.lifecycle.events import StepFailed, WentOn
-from supervisor.core.lifecycle.exit_handling import past_the_detour
+from supervisor.core.lifecycle.exit_handling import idle_since, past_the_detour
 from supervisor.core.lifecycle.progress_handling import done_again, without_a_step
 from supervisor.core.lifecycle.run_state import (
     Offer,
@@ -69,7 +69,7 @@ def step_failed(run: RunState, event: StepFailed, now: float) -> Step:
         ended=ended,
         diagnosis=diagnosis,
         decision=decision,
-        at=now,
+        at=idle_since(run, event.exited, now),
     )
     goes_on = AnswerFailure(
         number=event.number,

@@ -44,6 +44,7 @@ def learned(run: RunState, event: ProgressReported, now: float) -> Step:
             attempt=sliced[-1].number,
             recovery=sliced[-1].recovery,
             slices=event.slices,
+            slices_measured=event.measured,
         )
         effects = (*effects, update)
     return followed, effects

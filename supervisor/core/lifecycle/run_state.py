@@ -56,7 +56,8 @@ class OpenIncident:
     attempt: int
     failed_step: int | None
     at: float
-    """Monotonic seconds of the exit; of a hang those of its last progress."""
+    """Monotonic seconds of its last step, or of its start where it made none; of a hang
+    those of its last progress, and of the exit where no step is counted."""
     recovery: int = 0
     """Which failure of the attempt it is, where that goes on in its process."""
 

@@ -53,6 +53,8 @@ class AttemptHistory(FitMemory):
     number: int
     cause: Cause | None = None
     """None while it runs."""
+    error: str | None = None
+    """What it said itself as it failed, in one line; None: it did not, or it is not known."""
     outside: bool = False
     """Whether kernel or systemd tell that somebody outside ended it."""
     started: bool = True

@@ -6,12 +6,18 @@ the daemon's part of it.
 
 import json
 import os
+import sqlite3
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import (
+    Remedy,
+    RemedyKind,
+    slices_asked,
+    with_slices,
+)
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
 from supervisor.core.lifecycle.run_state import Offer
@@ -131,13 +137,7 @@ class Ledger(LedgerFile):
                     json.dumps([asdict(reason) for reason in diagnosis.because]),
                     None if memory is None else json.dumps(memory),
                     diagnosis.advice,
-                    json.dumps(
-                        {
-                            "kind": effect.remedy.kind,
-                            "changes": effect.remedy.changes,
-                            "because": effect.remedy.because,
-                        }
-                    ),
+                    json.dumps(_remedy_json(effect.remedy)),
                     effect.failed_step,
                     effect.happened,
                     effect.stacks,
@@ -151,13 +151,7 @@ class Ledger(LedgerFile):
         deviations = json.dumps(effect.deviations) if effect.deviations else None
         with self.transaction() as connection:
             if effect.slices is not None:
-                connection.execute(
-                    "UPDATE incidents SET"
-                    " remedy = json_set(remedy, '$.changes.slices[1]', ?)"
-                    " WHERE run = ? AND attempt = ? AND recovery = ?"
-                    " AND happened IN ('ended', 'recovered')",
-                    (effect.slices, run, effect.attempt, effect.recovery),
-                )
+                _put_slices(connection, run, effect, effect.slices)
             if effect.note is not None:
                 connection.execute(
                     "UPDATE incidents SET deviations = json_insert(deviations, '$[#]', ?)"
@@ -303,3 +297,34 @@ class Ledger(LedgerFile):
                 (now, gpu),
             )
             return changed.rowcount > 0
+
+
+def _remedy_json(remedy: Remedy) -> dict[str, Any]:
+    """``remedy`` as an incident has it."""
+    told = {
+        "kind": remedy.kind,
+        "changes": remedy.changes,
+        "because": remedy.because,
+    }
+    slices = slices_asked(remedy.changes)
+    return told if slices is None else {**told, "slices": slices}
+
+
+def _put_slices(
+    connection: sqlite3.Connection, run: int, effect: UpdateIncident, slices: int
+) -> None:
+    """The number that an attempt has found, beside the one that was asked for."""
+    about = (run, effect.attempt, effect.recovery)
+    found = connection.execute(
+        "SELECT id, remedy FROM incidents WHERE run = ? AND attempt = ?"
+        " AND recovery = ? AND happened IN ('ended', 'recovered')",
+        about,
+    ).fetchall()
+    for row in found:
+        remedy = with_slices(
+            json.loads(row["remedy"]), slices, measured=effect.slices_measured
+        )
+        connection.execute(
+            "UPDATE incidents SET remedy = ? WHERE id = ?",
+            (json.dumps(remedy), row["id"]),
+        )

@@ -109,7 +109,7 @@ class IncidentRow:
         return replace(
             self,
             because=[],
-            remedy={**self.remedy, "because": "", "changes": {}},
+            remedy={"kind": self.remedy["kind"], "because": "", "changes": {}},
             memory=None,
             deviations=[],
             stacks="",

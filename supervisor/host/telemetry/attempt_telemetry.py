@@ -69,6 +69,10 @@ class AttemptView:
     """How steps spend their time, as the newest call of ``fit`` told last."""
     slice_trial: SliceTrial | None = None
     """The size of a slice that is being tried; None: none is."""
+    slices: int | None = None
+    """In how many a batch is worked through, as this call of ``fit`` told last, before it
+    does so: the page has it later. None: it has told none."""
+    slice_size: int | None = None
     validated: bool = False
     """An epoch came to its end, with its validation."""
     asks: int = 0
@@ -168,15 +172,18 @@ def _taken(record: Record) -> Taken:
 def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
-    return {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
+    known = {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
+    return {**known, "slices": None, "slice_size": None}
 
 
 def _sliced(record: Record) -> dict[str, Any]:
     size, batch = _integer(record, "size"), _integer(record, "batch")
+    slices = _integer(record, "slices")
+    known = {"slices": slices, "slice_size": None if slices is None else size}
     tried = size_source(record.fields) is SizeSource.TRIAL
     if not tried or size is None or batch is None:
-        return {"slice_trial": None}
-    return {"slice_trial": SliceTrial(size=size, batch=batch)}
+        return {**known, "slice_trial": None}
+    return {**known, "slice_trial": SliceTrial(size=size, batch=batch)}
 
 
 def _promised(record: Record) -> dict[str, Any]:

@@ -87,7 +87,25 @@ def gather(
         evidence=evidence,
         last_step=None if page is None else page.step,
         snapshot_step=newest_step(*snapshots),
+        idle_seconds=idle_seconds(record, page, view),
     )
+
+
+def idle_seconds(
+    record: ExitRecord | None, page: Page | None, view: AttemptView
+) -> float:
+    """How long it had made no step when it ended; 0 where it may have trained unseen, in a
+    loop that nobody counts or in no call of ``fit``, and where it was not to train."""
+    trained = view.in_fit or view.in_own_loop
+    if page is None or not trained or view.refused is not None:
+        return 0.0
+    began = page.progress_ns
+    if not any(page.step_counts) and record is not None and record.started_ns:
+        began = record.started_ns
+    ended = page.heartbeat_ns if record is None else record.ended_ns
+    if not began or ended is None:
+        return 0.0
+    return max(ended - began, 0) / 1e9
 
 
 def found_no_room(record: ExitRecord | None, *, launched: bool) -> bool:

@@ -85,7 +85,9 @@ def test_the_message_of_a_job(daemon: Daemon) -> None:
         assert asked(daemon, path, by=OWNER)["message"]
         assert asked(daemon, path, by=ROOT)["message"]
         seen = asked(daemon, path, by=OTHER)
+        assert asked(daemon, path, by=OWNER)["last_error"]["text"]
         assert (seen["message"], seen["promise"]) == ("", None)
+        assert seen["last_error"] is None
     whole, seen = (asked(daemon, "/v1/status", by=who) for who in (OWNER, OTHER))
     message = asked(daemon, "/v1/jobs/mine", by=OWNER)["message"].encode()
     assert message in whole

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,13 @@ from supervisor.core.jobs.accounting.progress_series import (
     ProgressSeries,
 )
 from supervisor.core.jobs.job_status import (
+    ErrorStatus,
     JobState,
     JobStatus,
     SliceTrial,
     TierStatus,
+    status_from_json,
+    status_json,
 )
 from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory, History
@@ -43,7 +47,7 @@ from supervisor.runtime.status_builder import (
 from supervisor.runtime.stored_status import stored_status
 from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
-from supervisor.wire.page import Page, PageWriter, Phase
+from supervisor.wire.page import ErrorStage, Page, PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 from tests.support.long_stories import long_story
 
@@ -404,3 +408,98 @@ def test_the_files_tell_that_memory_was_found_nowhere(
     files.dumps.mkdir()
     (files.dumps / f"bfc_cpu.{int(Clock().wall() * 1e6) + 10**9}").touch()
     assert status(ledger, tmp_path).memory_refused_age_seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("on_page", "pid", "told"),
+    [
+        (None, 7, None),
+        (0, 7, None),  # what an older version wrote
+        (ErrorStage.MEMORY, 7, "memory"),
+        (99, 7, "ending"),  # of a newer one
+        (ErrorStage.MEMORY, None, None),
+    ],
+)
+def test_what_is_done_after_an_error_is_told_while_there_is_a_process(
+    on_page: int | None, pid: int | None, told: str | None
+) -> None:
+    """Its phase is what it was before, and is no longer what it does."""
+    facts = RunFacts(job="digits", state=JobState.RUNNING, attempt=1, message="")
+    page = Page(phase=Phase.BETWEEN, after_error=on_page)
+    found = job_status(facts, page, pid=pid, now=1.0)
+    assert (found.phase, found.after_error) == ("between", told)
+
+
+def test_the_newest_failure_says_why_itself() -> None:
+    """Of an attempt that an older version saw end nobody knows; what runs has not failed."""
+    failed = AttemptHistory(number=1, cause=Cause.USER_ERROR, error="KeyError: 'x'")
+    told = replace(failed, number=2, cause=Cause.DEVICE_OOM, error="OOM")
+    untold = AttemptHistory(number=3, cause=Cause.UNKNOWN)
+    now = AttemptHistory(number=4)
+    for attempts, expected in (
+        (
+            (failed, told, untold, now),
+            ErrorStatus(attempt=2, cause="device_oom", text="OOM"),
+        ),
+        ((untold, now), None),
+    ):
+        history = History(attempts=attempts)
+        facts = RunFacts(
+            job="digits",
+            state=JobState.RUNNING,
+            attempt=4,
+            message="",
+            history=history,
+        )
+        found = job_status(facts, None, pid=7, now=1.0)
+        assert found.last_error == expected
+        assert status_from_json(status_json(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({"view": AttemptView(slices=64, slice_size=1)}, (64, 1)),
+        ({"view": AttemptView(slices=64, slice_size=1), "behind": True}, (32, 2)),
+        ({}, (32, 2)),
+    ],
+)
+@pytest.mark.parametrize("pid", [7, None])
+def test_the_slices_are_those_that_were_told_last(
+    known: dict[str, Any], told: tuple[int, int], pid: int | None
+) -> None:
+    """The incident has that number at once; the page may have one of before until the
+    process ends."""
+    plan = MicrobatchPlan(
+        slice_size=1, slices=64, calibrate=False, ceiling=64, because="measured"
+    )
+    overrides = Overrides(plan=plan)
+    facts = RunFacts(
+        job="digits",
+        state=JobState.RUNNING,
+        attempt=2,
+        message="",
+        overrides=overrides,
+        history=History(attempts=(AttemptHistory(number=2, overrides=overrides),)),
+        **known,
+    )
+    found = job_status(facts, Page(slices=32, slice_size=2), pid=pid, now=1.0)
+    assert (found.slices, found.slice_size) == told
+    assert found.overrides == {"slices": told[0]}
+
+
+def test_an_attempt_that_was_not_read_to_its_end_tells_no_slices(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """What it told first may be long out of use: its page is newer."""
+    files = StatePaths(tmp_path).run("digits", 1).attempt(2)
+    began(files, boot_id())
+    PageWriter(files.page).set(slices=32, slice_size=2)
+    fields = {"batch": 64, "slices": 64, "size": 1, "source": "measured"}
+    record = encode(Record(RecordKind.MICROBATCH, 1, fields))
+    files.events.write_bytes(record)
+    assert status(ledger, tmp_path).slices == 64
+    long_story(files.events)
+    told = files.events.read_bytes().splitlines(keepends=True)
+    files.events.write_bytes(b"".join([*told[:2], record, *told[2:]]))
+    assert status(ledger, tmp_path).slices == 32

@@ -4,14 +4,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from supervisor.core.causes import Cause
+from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
+from supervisor.web.box_view import jobs_part
 from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
     RunDossier,
+    error_text,
     figures_of,
     goodput_text,
     incidents_part,
+    outcome_text,
     spent_of,
+    summary_part,
 )
 
 INCIDENT: dict[str, Any] = {
@@ -44,6 +49,53 @@ def test_an_incident_of_somebody_else_says_no_more_than_it_may() -> None:
     assert "Answer: stop" in shown
 
 
+ERROR = {"attempt": 2, "cause": "user_error", "text": "ValueError: a <b>layer</b>"}
+
+
+def test_a_job_says_why_it_failed() -> None:
+    """In the table of jobs and on its own page, as the script said it."""
+    said = "attempt 2 ended by user_error: ValueError: a <b>layer</b>"
+    status = {"state": "gave_up", "message": "gave up", "last_error": ERROR}
+    assert error_text(status) == said
+    assert error_text({**status, "state": "finished"}) == ""
+    assert error_text({"state": "gave_up"}) == ""
+    row = {**jsons(), "state": "gave_up", "last_error": ERROR}
+    assert said.replace("<b>", "&lt;b&gt;").replace("</b>", "&lt;/b&gt;") in render(
+        jobs_part([row])
+    )
+    assert "ended by" not in render(jobs_part([jsons()]))
+    run = dict.fromkeys(
+        (
+            "elapsed_seconds", "attempt_seconds", "attempts", "incidents", "lost_steps",
+            "device_peak_bytes", "host_peak_bytes", "gpu_seconds", "downtime_seconds",
+        )
+    )  # fmt: skip
+    dossier = SimpleNamespace(
+        run={**run, "state": "gave_up"}, status=status, job="digits"
+    )
+    page = "".join(map(render, summary_part(cast("RunDossier", dossier))))
+    assert "ended by user_error" in page
+    assert "trainwarden logs digits" in page
+
+
+def jsons() -> dict[str, Any]:
+    """A job in the shape of ``status --json``."""
+    return status_json(
+        JobStatus(job="digits", state=JobState.RUNNING, attempt=2, message="goes on")
+    )
+
+
+def test_what_came_of_an_answer_is_told_without_a_further_step() -> None:
+    """The time was lost all the same."""
+    assert outcome_text(INCIDENT) == ""
+    ended = {**INCIDENT, "downtime_seconds": 12.0}
+    assert outcome_text(ended) == "12 s passed without a new step."
+    went_on = {**ended, "restored_step": 4, "lost_steps": 2}
+    assert outcome_text(went_on) == (
+        "Training went on from step 4; 2 steps done again; 12 s without a new step."
+    )
+
+
 def goodput(run: dict[str, Any], status: dict[str, Any]) -> str | None:
     """As the page tells it, of a run with 50 seconds of steps."""
     known = {"attempt_seconds": 100.0, "downtime_seconds": 0.0, "attempts": 1, **run}
@@ -58,6 +110,8 @@ def test_the_night_for_which_a_run_was_drained_is_no_loss() -> None:
     assert goodput(night, {"phase_seconds": {"training": 50.0}}) == "50%"
     between = {"training": 50.0, "waiting": 60.0, "down": 40.0}
     assert goodput(night, {"phase_seconds": between}) == "25%"
+    within = {**night, "downtime_seconds": 300.0}  # most of it within the attempts
+    assert goodput(within, {"phase_seconds": between}) == "25%"
     unknown = {**night, "attempt_seconds": None}
     assert goodput(unknown, {"phase_seconds": {}}) == "0%"
 

@@ -162,6 +162,13 @@ def _memory_trend(job: ListedJob, history: RecentSamples) -> str:
     return sparkline(list(history.memory[job["job"]])[-TREND_READINGS:])
 
 
+def _error(job: ListedJob, _history: RecentSamples) -> str:
+    """What the newest failure said; nothing where the run came to its end all the same."""
+    error: Mapping[str, Any] = job.get("last_error") or {}
+    over = str(job["state"]) == JobState.FINISHED
+    return "" if over else str(error.get("text", ""))
+
+
 COLUMNS = (
     JobColumn(
         title="job", worth=100, text=lambda job, _: str(job["job"]), sort=SortKey.JOB
@@ -205,6 +212,7 @@ COLUMNS = (
     ),
     JobColumn(title="", worth=11, text=_memory_trend),
     JobColumn(title="saved", worth=40, text=_saved, sort=SortKey.SAVED, right=True),
+    JobColumn(title="error", worth=25, text=_error, tone=lambda _: Tone.BAD),
 )
 
 

@@ -8,9 +8,11 @@ from rich.cells import cell_len
 
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.views.progress import (
-    PHASES,
     ago,
+    doing,
+    error_line,
     plan_line,
+    remedy_lines,
     remote_line,
     slice_trial,
     stillness,
@@ -24,7 +26,7 @@ from supervisor.cli.views.top.job_columns import (
 )
 from supervisor.cli.views.top.job_listing import ListedJob, shown_state
 from supervisor.cli.views.top.spans import Span, SpanLine, Tone, one_line
-from supervisor.core.diagnosis.explain import summarise_incident
+from supervisor.core.diagnosis.explain import own_text, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json
 from supervisor.core.text.units import format_duration, format_loss_at, format_size
 
@@ -58,6 +60,10 @@ def _incidents(incidents: Sequence[Mapping[str, Any]] | None) -> Iterator[Detail
     shown = incidents[:MOST_INCIDENTS]
     for at, one in enumerate(shown):
         yield "" if at else "incidents", summarise_incident(one), Tone.NORMAL
+        told = own_text(one["because"])
+        if told:
+            hint = command_hint("explain", str(one["id"]))
+            yield "", f"{told} ({hint})", Tone.FAINT
     if len(incidents) > len(shown):
         rest = f"{len(incidents) - len(shown)} older ones: {command_hint('incidents')}"
         yield "", rest, Tone.FAINT
@@ -88,6 +94,10 @@ def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
     state = f"{shown_state(job)}{_since(status)}"
     yield "state", state, STATE_TONES.get(str(status.state), Tone.NORMAL)
     yield "", status.message, Tone.NORMAL
+    error = error_line(status)
+    yield "error", error, Tone.BAD
+    if error:
+        yield "", f"more: {command_hint('logs', status.job)}", Tone.FAINT
     owner = f"{job['owner']}, priority {job['priority']}" if "owner" in job else ""
     yield "owner", owner, Tone.NORMAL
     yield "GPUs", ", ".join(job.get("gpus") or ()), Tone.NORMAL
@@ -96,8 +106,8 @@ def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
 
 
 def _since(status: JobStatus) -> str:
-    phase = status.phase if status.pid is not None else None
-    return f" ({PHASES.get(phase, phase)})" if phase else ""
+    known = status.phase and status.pid is not None
+    return f" ({doing(status)})" if known else ""
 
 
 def _speed(
@@ -200,17 +210,8 @@ def _promised(status: JobStatus) -> Iterator[DetailFact]:
 
 
 def _remedies(status: JobStatus) -> Iterator[DetailFact]:
-    remedies = {
-        "set after crashes": status.overrides,
-        "set after crashes, not confirmed yet": status.asked,
-        "asked for after crashes, but not possible": status.unmet,
-    }
-    label = "remedies"
-    for title, parts in remedies.items():
-        if parts:
-            listed = ", ".join(f"{name} {value}" for name, value in parts.items())
-            yield label, f"{title}: {listed}", Tone.NORMAL
-            label = ""
+    for at, line in enumerate(remedy_lines(status)):
+        yield "" if at else "remedies", line, Tone.NORMAL
     counts = [f"{cause} {times}" for cause, times in status.restarts.items()]
     yield "restarts", ", ".join(counts), Tone.NORMAL
 

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.text.units import counted, format_duration
 
 EXIT_CODES: Mapping[JobState, int] = {
     JobState.FINISHED: 0,
@@ -48,10 +49,22 @@ class RunSummary:
     lost_steps: int
     """Done again after restarts."""
     downtime_seconds: float
-    """From the end of an attempt, or its last progress where it hung, to the first new
+    """From the last step of an attempt that failed (its start, if it made none) to the first
     step of the next, or to its end where it made none."""
     device_limit_bytes: int | None = None
     """What the allocator had to keep to in the attempt of that peak."""
+
+
+WHAT_IS_LOST = (
+    "lost: steps that were done again after crashes, and the time without a new step: from"
+    " the last step before each crash to the first one after it"
+)
+"""How the figures are to be read, wherever there is one word for both."""
+
+
+def lost_text(steps: int, seconds: float) -> str:
+    """What crashes cost, in words."""
+    return f"{counted(steps, 'step')} done again, {format_duration(seconds)} without a new step"
 
 
 def gpu_count(spec: Mapping[str, Any]) -> int | None:

@@ -5,20 +5,26 @@ from dataclasses import replace
 import pytest
 
 from supervisor.cli.views.progress import (
+    AFTER_ERROR,
     PHASES,
+    error_line,
     progress_line,
+    reached_line,
+    remedy_lines,
     short_of_memory,
     stillness,
     unsaved_lines,
 )
 from supervisor.cli.views.status_line import RunView, status_line
 from supervisor.core.jobs.job_status import (
+    ErrorStatus,
     JobState,
     JobStatus,
     SliceTrial,
     SnapshotStatus,
     TierStatus,
 )
+from supervisor.wire.page import ERROR_STAGES
 
 
 def line(phase: str, *, step: int | None = 3) -> str:
@@ -43,6 +49,29 @@ def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
     """There is no epoch to count in, only the optimizer's counter."""
     assert "step 3" in line("between")
     assert line("between").endswith("in a callback, or outside of fit")
+
+
+@pytest.mark.parametrize("stage", [*ERROR_STAGES.values(), "of a newer version"])
+@pytest.mark.parametrize("step", [None, 3])
+def test_after_an_error_it_is_in_no_callback(stage: str, step: int | None) -> None:
+    """The phase is the one in which the error came; what is done now is something else,
+    and nobody waits for a step."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase="between",
+        pid=7,
+        step=step,
+        after_error=stage,
+        progress_age_seconds=60.0,
+    )
+    said = AFTER_ERROR.get(stage, AFTER_ERROR["ending"])
+    row = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    for shown in (progress_line(status), row):
+        assert said in shown
+        assert PHASES["between"] not in shown
+        assert "no progress" not in shown
 
 
 def test_while_sizes_are_tried_it_says_so() -> None:
@@ -211,3 +240,52 @@ def test_a_loss_is_shown_with_the_step_that_it_is_of() -> None:
     )
     line = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
     assert "loss 100.8 at step 2 " in line
+
+
+def test_a_number_of_slices_that_is_being_tried_is_told_as_such() -> None:
+    """The incident tells the one that was found, and this may be another yet."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=2,
+        overrides={"slices": 31, "memory growth": "on"},
+        asked={"slices": 4},
+        slice_trial=SliceTrial(size=17, batch=512),
+    )
+    assert list(remedy_lines(status)) == [
+        "set after crashes: slices 31 (being tried), memory growth on",
+        "set after crashes, not confirmed yet: slices 4",
+    ]
+    found = replace(status, slice_trial=None, asked={})
+    assert list(remedy_lines(found)) == [
+        "set after crashes: slices 31, memory growth on"
+    ]
+
+
+def test_what_failed_says_why_itself() -> None:
+    """Until the run has come to its end all the same."""
+    error = ErrorStatus(attempt=1, cause="user_error", text="ValueError: no column")
+    status = JobStatus(job="job", state=JobState.GAVE_UP, attempt=1, last_error=error)
+    said = "attempt 1 ended by user_error: ValueError: no column"
+    assert error_line(status) == said
+    assert error_line(replace(status, state=JobState.FINISHED)) == ""
+    assert error_line(replace(status, last_error=None)) == ""
+
+
+def test_how_far_a_run_came() -> None:
+    """With what is known of it; nothing where no step was made."""
+    status = JobStatus(
+        job="job",
+        state=JobState.GAVE_UP,
+        attempt=1,
+        epoch=1,
+        epochs=8,
+        step=19,
+        step_in_epoch=7,
+        steps_per_epoch=12,
+        loss=0.25,
+        loss_step=19,
+    )
+    said = "epoch 2/8, step 7/12, 19 steps in all, loss 0.2500"
+    assert reached_line(status) == said
+    assert reached_line(replace(status, step=0)) == ""

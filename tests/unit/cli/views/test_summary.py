@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from supervisor.cli.views.summary import RunFigures, last_words, summary
+from supervisor.cli.views.summary import RunFigures, came_to, last_words, summary
 from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.wire.files import write_json
@@ -71,6 +71,19 @@ def test_a_run_of_one_command(tmp_path: Path) -> None:
     """There is one time to tell."""
     text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE))
     assert text.startswith("digits: finished in 3 attempts, 1 min 00 s\n")
+
+
+def test_what_was_lost_is_told_as_history_tells_it(tmp_path: Path) -> None:
+    """The same figures, whatever the incidents at hand add up to; where it is not known,
+    these."""
+    found = RunFigures(whole=replace(WHOLE, lost_steps=3, downtime_seconds=41.0))
+    text = told(tmp_path, found)
+    assert "  lost: 3 steps done again, 41 s without a new step\n" in text
+    assert "lost:" not in told(tmp_path, RunFigures(whole=WHOLE))
+    incident = {"lost_steps": 1, "downtime_seconds": None}
+    assert list(came_to(RunFigures(), [incident])) == [
+        "  lost: 1 step done again, 0.0 s without a new step"
+    ]
 
 
 def test_last_words_have_no_colours(tmp_path: Path) -> None:

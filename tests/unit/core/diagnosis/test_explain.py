@@ -9,12 +9,23 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE, OUT_OF_REMEDIES
 from supervisor.core.diagnosis.explain import (
     HEADLINES,
+    OWN_CHARACTERS,
     REFUSED,
     explain_incident,
+    own_text,
+    own_text_of,
     summarise_incident,
     verdict_sentence,
 )
-from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
+from supervisor.core.diagnosis.result import (
+    FIGURES,
+    MOST_FOUND,
+    Diagnosis,
+    Reason,
+    changed_to,
+    slices_asked,
+    with_slices,
+)
 from supervisor.core.text.units import local_time
 from supervisor.wire.reasons import RefusalReason
 
@@ -140,7 +151,7 @@ def test_all_known() -> None:
         "log line 812: ran out of memory",
         "It ended with exit code 1.",
         "microbatch (slices 1 → 4)",
-        "went on from step 40; 1 step done again; 9.2 s were lost.",
+        "went on from step 40; 1 step done again; 9.2 s without a new step.",
         "Note: BatchNorm sees slices.",
         "Nothing to do.",
     ):
@@ -252,3 +263,95 @@ def test_the_cause_comes_before_the_line_that_shows_it() -> None:
     other = Reason("its seeds are others", "refused", code=RefusalReason.DATA_CHANGED)
     refused = Diagnosis(cause=Cause.USER_ERROR, because=(other,))
     assert verdict_sentence(refused).startswith(REFUSED[RefusalReason.DATA_CHANGED])
+
+
+FIGURE = {"text": "2 MiB asked for; 1 MiB of 1 MiB in use.", "signature": FIGURES}
+OOM = "OOM when allocating tensor with shape[9,9]"
+RAISED = {
+    "text": f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {OOM}",
+    "signature": "crash",
+}
+
+
+@pytest.mark.parametrize(
+    ("because", "told"),
+    [
+        ([], ""),
+        ([FIGURE], ""),
+        ([FIGURE, {"text": OOM, "signature": "tf.oom"}], OOM),
+        (
+            [{"text": OOM, "signature": "tf.oom"}, RAISED],
+            f"ResourceExhaustedError: {OOM}",
+        ),
+        ([{"text": "ValueError: no such column"}], "ValueError: no such column"),
+        ([{"text": "a.b.c: not an exception"}], "a.b.c: not an exception"),
+        ([{"text": "\x1b[1mValueError\x1b[0m: a\n b\x07"}], "ValueError: a b"),
+        ([{"text": "ValueError: \ud800"}], "ValueError: ?"),
+    ],
+)
+def test_the_own_text_of_a_failure(because: list[dict[str, str]], told: str) -> None:
+    """The exception as its author would look for it, in one line that steers no terminal."""
+    assert own_text(because) == told
+
+
+def test_the_own_text_is_bounded() -> None:
+    """Whatever a script raises."""
+    assert len(own_text([{"text": "word " * 9999}])) <= OWN_CHARACTERS
+    raised = Diagnosis(
+        cause=Cause.USER_ERROR, because=(Reason("KeyError: 'label'", "crash"),)
+    )
+    assert own_text_of(raised) == "KeyError: 'label'"
+
+
+def test_a_run_that_went_no_further_tells_what_that_took() -> None:
+    """There is no step that it went on from, and the time was lost all the same."""
+    text = explain_incident(incident(downtime_seconds=12.0))
+    assert "12 s passed without a new step." in text
+
+
+def test_a_number_of_slices_says_what_it_is() -> None:
+    """Asked for, measured, or in use without: an attempt may find another, and later one
+    more."""
+    measuring: dict[str, Any] = {"slices": [1, "as many as its first steps find"]}
+    remedy: dict[str, Any] = {"kind": "microbatch", "changes": measuring}
+    remedy["because"] = "x"
+    assert changed_to(remedy, "slices") == measuring["slices"][1]
+    remedy["slices"] = slices_asked(measuring)
+    assert changed_to(remedy, "slices") == measuring["slices"][1]
+    halved = with_slices(remedy, 2, measured=False)
+    assert changed_to(halved, "slices") == "2, in use without being measured"
+    four = with_slices(remedy, 4, measured=True)
+    assert changed_to(four, "slices") == "4, as measured"
+    assert with_slices(four, 4, measured=True) == four
+    five = with_slices(four, 5, measured=True)
+    assert five["changes"]["slices"] == [1, 5]
+    assert five["slices"] == {"asked": None, "found": [4, 5], "measured": True}
+    told = explain_incident(incident(remedy=five))
+    assert "(slices 1 → 5, as measured, 4 at first)" in " ".join(told.split())
+    many = five
+    for number in range(6, 6 + MOST_FOUND):
+        many = with_slices(many, number, measured=True)
+    assert len(many["slices"]["found"]) == MOST_FOUND
+
+
+def test_a_number_that_was_planned_is_told_beside_that_found() -> None:
+    """It stays known what the supervisor asked for; of an older version nobody knows."""
+    planned: dict[str, Any] = {"slices": [2, 4], "memory growth": ["off", "on"]}
+    remedy: dict[str, Any] = {"kind": "microbatch", "changes": planned}
+    remedy["because"] = "x"
+    assert changed_to(remedy, "slices") == "4"
+    remedy["slices"] = slices_asked(planned)
+    assert changed_to(remedy, "slices") == "4, as asked for"
+    assert changed_to(remedy, "memory growth") == "on"
+    found = with_slices(remedy, 5, measured=True)
+    assert changed_to(found, "slices") == "5, as measured, 4 asked for"
+    assert changed_to(with_slices(remedy, 4, measured=True), "slices") == (
+        "4, as measured"
+    )
+
+
+def test_a_remedy_without_slices_is_told_of_none() -> None:
+    """What an attempt has found by itself changes nothing of it."""
+    remedy: dict[str, Any] = {"kind": "restart", "changes": {}, "because": "x"}
+    assert slices_asked({}) is None
+    assert with_slices(remedy, 4, measured=True) == remedy

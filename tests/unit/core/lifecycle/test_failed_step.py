@@ -120,6 +120,18 @@ def test_what_is_done_again_and_the_seconds_belong_to_that_incident() -> None:
     assert (update.recovery, update.slices) == (1, 4)
 
 
+def test_what_the_failure_itself_took_is_in_those_seconds() -> None:
+    """An allocator that finds no memory waits before it says so."""
+    step = failed()
+    waited = replace(step, exited=replace(step.exited, idle_seconds=10.0))
+    run, _ = happen(running(), waited, now=100.0)
+    run, _ = happen(run, WentOn(1), now=101.0)
+    run, effects = happen(run, ProgressReported(restored_step=15), now=101.5)
+    _, effects = happen(run, ProgressReported(first_step=16), now=102.0)
+    spent = [one for one in effects if isinstance(one, UpdateIncident)]
+    assert 12.0 in [one.downtime_seconds for one in spent]
+
+
 def test_the_same_step_is_not_tried_a_second_time() -> None:
     """It ends then, as an attempt of before there was such a way."""
     run, _ = happen(running(), failed(), WentOn(1))

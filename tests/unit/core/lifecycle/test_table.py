@@ -11,6 +11,7 @@ from supervisor.core.diagnosis.advice import (
     OUT_OF_REMEDIES,
     advice_at_the_end,
 )
+from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
@@ -28,6 +29,7 @@ from supervisor.core.lifecycle.events import (
     DeadlineExpired,
     DrainRequested,
     Event,
+    Exited,
     GateClear,
     GateHeld,
     ProgressReported,
@@ -40,8 +42,10 @@ from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
+from supervisor.wire.records.end_records import CrashReport
 from tests.support.lives import (
     drained,
+    exit_record,
     finished,
     fresh,
     happen,
@@ -149,6 +153,53 @@ def test_the_time_of_attempts_that_came_to_no_step_is_lost_too() -> None:
     assert run.open_incident is None
 
 
+def test_the_time_without_a_step_begins_before_the_process_ends() -> None:
+    """It waited for memory, and found what held it: nobody trained in that time. The
+    incidents of two attempts meet, whatever the second took for itself."""
+    end = replace(killed(last=None), idle_seconds=20.0)
+    run, _ = happen(running()[0], end, now=100.0)
+    again = (DeadlineExpired(), GateClear(), Spawned(8))
+    run, _ = happen(run, *again, now=101.0)
+    run, effects = happen(run, replace(end, idle_seconds=9.0), now=110.0)
+    (update,) = [one for one in effects if isinstance(one, UpdateIncident)]
+    assert (update.attempt, update.downtime_seconds) == (1, 21.0)
+    run, _ = happen(run, *again, now=111.0)
+    run, effects = happen(run, ProgressReported(first_step=1), now=115.0)
+    update = [one for one in effects if isinstance(one, UpdateIncident)][-1]
+    assert (update.attempt, update.downtime_seconds) == (2, 14.0)
+
+
+def test_an_attempt_that_ends_as_it_was_asked_to_is_lost_to_the_last_failure() -> None:
+    """It made no step either, and begins no incident that could have its time."""
+    run, _ = happen(running()[0], killed(), now=100.0)
+    begun = (DeadlineExpired(), GateClear(), Spawned(8), DrainRequested("a person"))
+    run, _ = happen(run, *begun, now=101.0)
+    _, effects = happen(run, replace(drained(), idle_seconds=9.0), now=110.0)
+    (update,) = [one for one in effects if isinstance(one, UpdateIncident)]
+    assert (update.attempt, update.downtime_seconds) == (1, 10.0)
+
+
+def test_a_run_that_gives_up_tells_what_its_last_attempt_took() -> None:
+    """Nothing follows that could close its incident."""
+    evidence = Evidence(
+        exit=exit_record(code=1),
+        crash=CrashReport(
+            exception="ValueError",
+            message="no such column",
+            traceback="",
+            steps_done=0,
+            in_fit=True,
+        ),
+    )
+    end = Exited(evidence=evidence, last_step=None, snapshot_step=0, idle_seconds=7.0)
+    run, effects = running(end)
+    assert run.state is JobState.GAVE_UP
+    assert UpdateIncident(attempt=1, downtime_seconds=7.0) in effects
+    last = run.history.last
+    assert last is not None
+    assert last.error == "ValueError: no such column"
+
+
 def test_without_a_snapshot_all_steps_are_lost() -> None:
     """An attempt that makes its first step without restoring began at zero."""
     run, _ = running(killed(last=10, snapshot=0))
@@ -250,7 +301,7 @@ def test_slices_that_cannot_be_measured_are_told_all_the_same() -> None:
     assert not [one for one in told if isinstance(one, UpdateIncident)]
     halved = ProgressReported(batch=512, slices=2, slice_size=256)
     _, told = happen(run, halved)
-    assert told == [UpdateIncident(attempt=1, slices=2)]
+    assert told == [UpdateIncident(attempt=1, slices=2, slices_measured=False)]
 
 
 def test_draining() -> None:

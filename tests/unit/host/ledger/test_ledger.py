@@ -191,6 +191,7 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
         "kind": "microbatch",
         "changes": {"slices": [1, 7]},
         "because": "fits",
+        "slices": {"asked": 4, "found": [7], "measured": True},
     }
     assert (found.failed_step, found.restored_step, found.lost_steps) == (41, 40, 1)
     assert (found.downtime_seconds, found.deviations) == (

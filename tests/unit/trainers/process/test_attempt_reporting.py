@@ -5,10 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from supervisor.wire.page import Phase, read_page
+from supervisor.wire.files import read_json
+from supervisor.wire.page import ErrorStage, Phase, read_page
 from tests.support.attempts import Attempts
 from trainers.process.attempt_reporting import PAUSE, Attempt, PageReporter
+from trainers.process.training_process import report_failure
 
 
 @pytest.mark.parametrize("steps", [1, 5])
@@ -83,3 +86,67 @@ def test_what_goes_on_from_an_earlier_step_has_no_loss_yet(tmp_path: Path) -> No
     page = read_page(attempt.paths.page)
     assert page is not None
     assert (page.loss, page.loss_step) == (None, None)
+
+
+def stage_on(path: Path) -> int | None:
+    """What the page there says is done after an error."""
+    page = read_page(path)
+    assert page is not None
+    return page.after_error
+
+
+def failing(tmp_path: Path) -> Attempt:
+    """An attempt whose script is about to end by an error."""
+    directive = Attempts(tmp_path).directive(Path("x.py"))
+    Path(directive.attempt_directory).mkdir()
+    return Attempt(directive)
+
+
+@pytest.mark.parametrize(
+    ("error", "stage"),
+    [
+        (RuntimeError("OOM when allocating tensor"), ErrorStage.MEMORY),
+        (ValueError("no such column"), ErrorStage.REPORTING),
+    ],
+)
+def test_who_looks_sees_that_an_error_ended_the_script(
+    tmp_path: Path, error: Exception, stage: ErrorStage
+) -> None:
+    """What is done since may take ten seconds, in the phase between two calls of fit."""
+    attempt, seen = failing(tmp_path), list[int | None]()
+    attempt.end.say(lambda _: seen.append(stage_on(attempt.paths.page)))
+    assert stage_on(attempt.paths.page) is None
+    assert report_failure(attempt, error) == 1
+    assert seen == [stage]
+    assert stage_on(attempt.paths.page) == ErrorStage.ENDING
+
+
+class SpeechlessError(Exception):
+    """One whose text cannot be asked for while memory is short, once."""
+
+    asked = 0
+
+    @override
+    def __str__(self) -> str:
+        """Fail the first time."""
+        type(self).asked += 1
+        if self.asked == 1:
+            raise MemoryError
+        return "no such column"
+
+
+def test_an_error_is_reported_though_the_page_cannot_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report is what counts, whatever becomes of the words for who looks."""
+
+    def broken(**_values: object) -> None:
+        message = "the page is gone"
+        raise ValueError(message)
+
+    attempt = failing(tmp_path)
+    monkeypatch.setattr(attempt, "set", broken)
+    assert report_failure(attempt, SpeechlessError()) == 1
+    crash = read_json(attempt.paths.crash)
+    assert crash is not None
+    assert crash["message"] == "no such column"

@@ -18,6 +18,7 @@ from supervisor.cli.views.top.spans import text_of
 from supervisor.cli.views.top.top_view import TopView
 from supervisor.core.jobs.job_status import (
     AllocatorStatus,
+    ErrorStatus,
     JobState,
     SnapshotStatus,
 )
@@ -147,3 +148,15 @@ def test_a_loss_of_another_step_has_it_beside_it() -> None:
     assert "at step" not in row
     _, row = drawn(80, FULL | {"loss_step": 5})
     assert "0.2500  " in row
+
+
+def test_what_a_job_failed_by() -> None:
+    """Where there is room, and as long as it has not come to its end all the same."""
+    error = ErrorStatus(attempt=1, cause="user_error", text="ValueError: no\x1bcolumn")
+    gave_up = listed("digits", state=JobState.GAVE_UP, last_error=error)
+    heading, row = drawn(140, gave_up)
+    assert heading.split()[-1] == "error"
+    assert "ValueError: no" in row
+    assert "\x1b" not in row
+    over = listed("digits", state=JobState.FINISHED, last_error=error)
+    assert "error" not in drawn(140, over)[0]

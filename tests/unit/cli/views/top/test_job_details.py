@@ -12,6 +12,7 @@ from supervisor.cli.views.top.spans import text_of
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import (
     AllocatorStatus,
+    ErrorStatus,
     RemoteStatus,
     SnapshotPlan,
     SnapshotStatus,
@@ -125,3 +126,18 @@ def test_wrapping_keeps_every_letter(text: str, width: int) -> None:
     lines = wrapped(text, width)
     assert "".join(lines) == text
     assert all(cell_len(line) <= width for line in lines)
+
+
+def test_what_failed_says_why_itself() -> None:
+    """In the words of its error, and where all of it is."""
+    error = ErrorStatus(attempt=1, cause="user_error", text="ValueError: no column")
+    because = [{"text": "builtins.ValueError: no column\x1b[2J", "signature": "crash"}]
+    page = drawn(
+        listed("digits", last_error=error), {**incident(1), "because": because}
+    )
+    for said in (
+        "error       attempt 1 ended by user_error: ValueError: no column",
+        "            more: trainwarden logs digits",
+        "            ValueError: no column (trainwarden explain 1)",
+    ):
+        assert f"{said}\n" in page + "\n"
