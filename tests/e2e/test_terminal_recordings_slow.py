@@ -88,7 +88,7 @@ def test_a_training_through_two_crashes(
     terminal.until(lambda shown: bool(re.search(r"attempt 3 · epoch", shown)))
     terminal.picture("terminal-kill", "killed: it goes on from the snapshot")
     screen = terminal.until(lambda shown: "digits: finished in" in shown)
-    for told in ("metrics: ", "lost: ", "peak: ", "log: ", "snapshots: "):
+    for told in ("metrics: ", "lost: ", "run peak: ", "log: ", "snapshots: "):
         assert f"\n  {told}" in screen, told
     assert "test accuracy" in screen
     terminal.picture("terminal-end", "the end, summed up")

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.memory.step_estimate import (
+    COMMON_GPUS_GIB,
     MARGIN,
     READ_AHEAD_BATCHES,
     StepEstimate,
     fit_into,
+    fit_into_common,
     largest_fitting,
     parts,
 )
@@ -208,3 +210,14 @@ def test_a_line_through_workspace_is_not_followed_far() -> None:
     assert (less.fits, less.largest_batch, less.slices) == (False, None, None)
     rows = {row.name: row.about for row in parts(estimate((8, 10), (32, 10)), 32)}
     assert "not told apart" in rows["activations"]
+
+
+def test_gpus_of_the_usual_sizes() -> None:
+    """The smallest first; what fits into one fits into all larger ones."""
+    found = fit_into_common(estimate((8, 8 * 2**30), (16, 16 * 2**30)), 16)
+    assert [one.where for one in found] == [
+        f"a GPU of {size} GiB" for size in COMMON_GPUS_GIB
+    ]
+    fits = [one.fits for one in found]
+    assert fits == sorted(fits)
+    assert set(fits) == {False, True}

@@ -5,7 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from supervisor.core.jobs.accounting.run_summary import RunFilter, RunSummary, gpu_count
+from supervisor.core.jobs.accounting.run_summary import (
+    RunFilter,
+    RunSummary,
+    gpu_count,
+    lost_text,
+)
 from supervisor.core.jobs.job_status import JobState
 
 RUN = RunSummary(
@@ -62,3 +67,9 @@ def test_gpus_of_a_spec() -> None:
     assert gpu_count({"gpus": ["0", "1"], "memory": {"cpu": None}}) == 2
     assert gpu_count({"gpus": None, "memory": {"cpu": 600}}) == 0
     assert gpu_count({"gpus": None}) is None
+
+
+def test_what_was_lost_in_words() -> None:
+    """Both figures, each with its unit."""
+    assert lost_text(1, 7.0) == "1 step done again, 7.0 s without a new step"
+    assert lost_text(12, 0.0).startswith("12 steps done again, ")
