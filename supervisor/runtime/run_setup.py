@@ -23,7 +23,7 @@ from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.run_state import Offer, OpenIncident, RunState
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.escalation import RemedyPermissions
-from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.remediation.history import AttemptHistory, History, Unpromised
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy
 from supervisor.core.text.log_level import Notifier
@@ -37,7 +37,7 @@ from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
-from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_telemetry import UNPROMISED, Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
 from supervisor.runtime.alerts.disk_notifications import DiskNotifications
 from supervisor.runtime.alerts.run_notifications import RunNotifications
@@ -56,6 +56,10 @@ from supervisor.wire.reasons import Changed
 
 SETTLE_SECONDS = 0.2
 """How often a dying attempt of a dead supervisor is looked at."""
+OTHER_SCRIPT = (
+    "the script or its arguments were changed in the middle of the run, and that was"
+    " accepted (--accept-changes)"
+)
 ENDS = frozenset({IncidentKind.ENDED, IncidentKind.PLANNED})
 """Incidents after which there is no process."""
 
@@ -136,9 +140,12 @@ def begin(
     latest = ledger.latest_run(job.name)
     earlier = None if latest is None else _earlier(latest, paths, job.spec)
     start = _start(job, earlier, choice)
-    spec = job.spec.model_dump(mode="json")
+    spec, withdrawn = job.spec.model_dump(mode="json"), ""
     if latest is not None and start is ResumeDecision.RESUME:
         ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
+        if latest.script_hash != job.script_hash:
+            because = _withdraw_promise(ledger, latest.id, now=clock.wall())
+            withdrawn = f"; {UNPROMISED}: {because}"
         row = ledger.latest_run(job.name) or latest
     else:
         row = ledger.begin_run(
@@ -160,12 +167,23 @@ def begin(
         paths=run_paths,
         ledger=ledger,
         clock=clock,
-        greeting=_greeting(job, row, run_paths, start),
+        greeting=_greeting(job, row, run_paths, start) + withdrawn,
         modules=decide_modules(
             earlier, start, person=choice.person, accept_changes=choice.accept_changes
         ),
         by_hand=started_by_hand(earlier, start, person=choice.person),
     )
+
+
+def _withdraw_promise(ledger: Ledger, run: int, *, now: float) -> str:
+    """The run began with another script: nothing that is to come can be to the bit what
+    that would have made. Kept with the newest attempt, as what that said itself is.
+    Returns why."""
+    attempts = ledger.attempts(run)
+    if attempts:
+        other = Unpromised(fit=None, because=OTHER_SCRIPT)
+        ledger.put_attempt(run, replace(attempts[-1], unpromised=other), now=now)
+    return OTHER_SCRIPT
 
 
 def planned_start(

@@ -127,6 +127,12 @@ def summed(before: Page | None, page: Page) -> Page:
     )
 
 
+def of_a_beginning(page: Page) -> Page:
+    """For an attempt that has told nothing yet: how far the one before, whose ``page`` it
+    is, had come, and not what became of its process, nor how fast that was."""
+    return replace(page, phase=Phase.STARTING, after_error=None, step_seconds=None)
+
+
 def _added(left: tuple[Number, ...], right: tuple[Number, ...]) -> tuple[Number, ...]:
     return tuple(one + other for one, other in zip(left, right, strict=True))
 

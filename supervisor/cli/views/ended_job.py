@@ -17,6 +17,10 @@ from supervisor.cli.views.summary import (
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import counted, format_duration
 
+REPAIRED = (
+    "once what ended it is mended, the same command resumes: with --accept-changes if the"
+    " script was changed for it, with --fresh from the top"
+)
 OVER = frozenset({JobState.FINISHED, JobState.DRAINED, JobState.GAVE_UP})
 """... and nothing is under way of them."""
 
@@ -85,4 +89,6 @@ def what_next(status: JobStatus, *, by_daemon: bool) -> str:
     if by_daemon:
         again = f"`{command_hint('start', status.job)}` begins it again"
         return f"{again}, from its newest snapshot if there is one; {look}"
-    return f"{FROM_THE_TOP if status.snapshot is None else TO_RESUME}; {look}"
+    if status.snapshot is None:
+        return f"{FROM_THE_TOP}; {look}"
+    return f"{REPAIRED if status.state is JobState.GAVE_UP else TO_RESUME}; {look}"

@@ -284,7 +284,8 @@ def _lost(incident: Mapping[str, Any]) -> str:
     lost, restored = incident["lost_steps"], incident["restored_step"]
     if lost is None:
         return ""
-    return f", resumed at step {restored}, {counted(lost, 'step')} done again"
+    resumed = "" if restored is None else f", resumed at step {restored}"
+    return f"{resumed}, {counted(lost, 'step')} done again"
 
 
 def _memory(memory: Mapping[str, Any] | None) -> str:

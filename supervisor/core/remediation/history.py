@@ -36,7 +36,7 @@ class Unpromised:
     """A call of ``fit`` that is not promised to end to the bit as it would have."""
 
     fit: int | None
-    """Its number, from 0; None: an older version did not tell."""
+    """Its number, from 0; None: it is of the whole run, or an older version did not tell."""
     because: str
 
 

@@ -64,10 +64,11 @@ from supervisor.runtime.status_builder import (
     ended_attempts,
     job_status,
     keep_totals,
+    of_a_beginning,
     remote_status,
 )
 from supervisor.wire.files import write_json
-from supervisor.wire.page import Page, Phase
+from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.snapshots.manifest import DURABLE
 
@@ -327,7 +328,7 @@ class AttemptMonitor:
         if page is None:
             page, earlier = earlier.page, replace(earlier, page=None)
             if page is not None and handle is not None:
-                page = replace(page, phase=Phase.STARTING)  # it has none of its own yet
+                page = of_a_beginning(page)  # it has none of its own yet
         view = AttemptView() if handle is None else handle.telemetry.view
         facts = RunFacts(
             job=self.row.job,

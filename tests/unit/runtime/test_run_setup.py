@@ -15,6 +15,7 @@ from supervisor.core.diagnosis.result import (
     Remedy,
     RemedyKind,
 )
+from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.lifecycle.run_state import Offer, OpenIncident
 from supervisor.core.remediation.history import AttemptHistory
@@ -22,7 +23,17 @@ from supervisor.core.remediation.overrides import LossRecovery, Overrides
 from supervisor.core.remediation.policy import Decision
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.run_setup import offer_of, open_incident_of
+from supervisor.runtime import run_setup
+from supervisor.runtime.run_setup import (
+    OTHER_SCRIPT,
+    Begun,
+    Job,
+    ResumeOptions,
+    begin,
+    offer_of,
+    open_incident_of,
+)
+from supervisor.wire.paths import StatePaths
 
 KILLED = RecordIncident(
     attempt=1,
@@ -119,3 +130,38 @@ def test_what_an_attempt_was_allowed_is_known_until_it_ends(ledger: Ledger) -> N
     ledger.put_offer(row.id, None)
     (row,) = ledger.latest_runs()
     assert offer_of(row, (running,)) is None
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_another_script_ends_the_promise(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, edited: bool
+) -> None:
+    """Who lets a run go on with another script gets what neither of them makes alone: it
+    is said at once, and kept for all that ask later. The same script withdraws nothing."""
+
+    def step(*_places: Path) -> int:
+        return 41
+
+    monkeypatch.setattr(run_setup, "newest_step", step)
+    (row,) = ledger.latest_runs()
+    ledger.put_attempt(row.id, ENDED, now=2.0)
+    begun = _again(ledger, tmp_path, script_hash="2" if edited else "1")
+    (last,) = ledger.attempts(row.id)
+    assert (last.unpromised is not None) == edited
+    assert (OTHER_SCRIPT in begun.greeting) == edited
+    assert begun.greeting.startswith("resuming /a.py from the snapshot at step 41")
+    assert last.cause is Cause.PREEMPTED
+    _again(ledger, tmp_path, script_hash="2" if edited else "1")
+    (last,) = ledger.attempts(row.id)
+    assert (last.unpromised is not None) == edited
+
+
+def _again(ledger: Ledger, place: Path, *, script_hash: str) -> Begun:
+    job = Job(
+        name="digits",
+        spec=Spec(name="digits", script="/a.py"),
+        script=Path("/a.py"),
+        script_hash=script_hash,
+    )
+    accepted = ResumeOptions(accept_changes=True, person=True)
+    return begin(job, StatePaths(place), ledger, Clock(), accepted)

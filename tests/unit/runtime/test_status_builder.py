@@ -41,6 +41,7 @@ from supervisor.runtime.status_builder import (
     SnapshotTotals,
     ended_attempts,
     job_status,
+    of_a_beginning,
     remote_status,
     with_run_peak,
 )
@@ -503,3 +504,11 @@ def test_an_attempt_that_was_not_read_to_its_end_tells_no_slices(
     told = files.events.read_bytes().splitlines(keepends=True)
     files.events.write_bytes(b"".join([*told[:2], record, *told[2:]]))
     assert status(ledger, tmp_path).slices == 32
+
+
+def test_an_attempt_that_has_told_nothing_is_at_the_step_of_the_one_before() -> None:
+    """And not in the midst of that one's end."""
+    ended = Page(step=24, after_error=ErrorStage.ENDING, step_seconds=0.002)
+    begun = of_a_beginning(ended)
+    assert (begun.step, begun.phase) == (24, Phase.STARTING)
+    assert (begun.after_error, begun.step_seconds) == (None, None)

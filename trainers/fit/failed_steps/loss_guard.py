@@ -176,14 +176,23 @@ def _lost(
     return tell(attempt, loss, because, step=step, last_finite=last_finite)
 
 
+def became(loss: float, *, step: int, last_finite: int | None) -> str:
+    """Where ``loss`` was lost, as far as that was looked at: not every step is."""
+    if last_finite is None:
+        return f"the loss is {_named(loss)} at step {step}, and was never seen finite"
+    if last_finite + 1 >= step:
+        return f"the loss became {_named(loss)} at step {step}"
+    return (
+        f"the loss became {_named(loss)} between step {last_finite}, where it was last seen"
+        f" finite, and step {step}, where that was noticed"
+    )
+
+
 def tell(
     attempt: Attempt, loss: float, because: str, *, step: int, last_finite: int | None
 ) -> CrashReport:
     """Say that the loss is lost; the crash report of it."""
-    seen = "it was never finite"
-    if last_finite is not None:
-        seen = f"it was last seen finite at step {last_finite}"
-    sentence = f"the loss became {_named(loss)} at step {step} ({seen}); {because}"
+    sentence = f"{became(loss, step=step, last_finite=last_finite)}; {because}"
     publish_loss(attempt, loss, step=step)
     attempt.say(
         RecordKind.NON_FINITE,

@@ -30,7 +30,7 @@ ROWS = (
         CAUSE - 5,
         rx=r"Invalid loss, terminating|NaN loss during|diverged with loss"
         r"|NanLossDuringTraining|[Ll]oss is (?:nan|NaN|inf)|[Ll]oss.*is not finite"
-        r"|[Ll]oss became (?:NaN|infinite) at step|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
+        r"|[Ll]oss became (?:NaN|infinite) (?:at|between) step|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
         r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)"
         r"|^\s*\d+/\d+\s+[\d.]+G(?:\s+[\d.]+)*\s+nan\s",
         src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks; "

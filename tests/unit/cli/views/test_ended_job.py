@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.views.ended_job import EndedRun, ended_lines, has_ended, what_next
+from supervisor.cli.views.ended_job import (
+    REPAIRED,
+    EndedRun,
+    ended_lines,
+    has_ended,
+    what_next,
+)
 from supervisor.cli.views.summary import FROM_THE_TOP, TO_RESUME, RunFigures
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
@@ -134,7 +140,9 @@ def test_what_has_ended(known: dict[str, Any], *, ended: bool) -> None:
 def test_how_to_go_on() -> None:
     """By the same command, or the daemon's; where nothing was saved that is told."""
     saved = replace(GAVE_UP, snapshot=SnapshotStatus(step=8, age_seconds=None))
-    assert what_next(saved, by_daemon=False).startswith(TO_RESUME)
+    assert what_next(saved, by_daemon=False).startswith(REPAIRED)
+    drained = replace(saved, state=JobState.DRAINED)
+    assert what_next(drained, by_daemon=False).startswith(TO_RESUME)
     assert what_next(GAVE_UP, by_daemon=False).startswith(FROM_THE_TOP)
     assert what_next(saved, by_daemon=True).startswith("`trainwarden start digits`")
     over = replace(saved, state=JobState.FINISHED)

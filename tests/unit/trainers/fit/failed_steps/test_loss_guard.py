@@ -88,7 +88,7 @@ def test_lost_weights_end_the_attempt_and_the_next_goes_round(
     assert record["last_finite_step"] == 10
     assert record["step"] == 11
     assert record["because"] == (
-        "the loss became NaN at step 11 (it was last seen finite at step 10); the weights "
+        "the loss became NaN at step 11; the weights "
         f"{LAYER}/kernel are NaN or infinite as well"
     )
     assert (lost.page.loss, lost.page.loss_step) == (None, 11)  # NaN
