@@ -109,6 +109,15 @@ NOT_WRITABLE = (
     "Let the script write to a directory that can be written to, or have that one mounted "
     "read-write; if it was so before, the kernel log (dmesg) tells why that ended."
 )
+ONLY_VALIDATION_LOST = (
+    "Only the validation loss became NaN or infinite; training went on with a finite loss. "
+    "Look at the validation data first: NaN, infinite or very large values, no samples at "
+    "all, labels or classes that training never saw; then at what the loss, a metric or a "
+    "layer that works otherwise outside of training (BatchNormalization) computes of them: "
+    "a logarithm, a root or a division of 0. If it was so in the last epoch alone, look at "
+    "the weights as well: they may have become NaN in its last step."
+)
+"""Of a loss that is no number on validation data alone."""
 SLURM_TIME_LIMIT = (
     "Slurm ended the job at its time limit (--time). Ask for more: `#SBATCH --time=...`; or "
     "let Trainwarden be told before, by `#SBATCH --signal=B:TERM@180` in a batch script "

@@ -27,6 +27,7 @@ from supervisor.core.diagnosis.advice import (
     NOT_SAVED,
     NOT_WRITABLE,
     OF_REFUSALS,
+    ONLY_VALIDATION_LOST,
     SLURM_TIME_LIMIT,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
@@ -53,6 +54,7 @@ from supervisor.core.diagnosis.not_found import (
 from supervisor.core.diagnosis.result import ASKED, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     LONGEST,
+    ONLY_VALIDATION,
     QUOTED,
     ScoredSignal,
     claims_of,
@@ -79,6 +81,7 @@ caught, in the log of a process of ours that ended so was not its end."""
 _OF_SIGNATURES: Mapping[str, str] = {
     READ_ONLY: NOT_WRITABLE,
     TIME_LIMIT: SLURM_TIME_LIMIT,
+    ONLY_VALIDATION: ONLY_VALIDATION_LOST,
 }
 """Advice of lines that say more than their cause does."""
 _REFUSALS: Mapping[RefusalReason, Cause] = {
@@ -235,7 +238,9 @@ def _ended_well(evidence: Evidence) -> Diagnosis | None:
         return None
     lost = not_finite(evidence.log)
     if lost:
-        return _made(Cause.NON_FINITE_LOSS, *lost)
+        made = _made(Cause.NON_FINITE_LOSS, *lost)
+        advice = _particular(made.cause, lost[0])
+        return made if advice is None else replace(made, advice=advice)
     return _made(Cause.NONE)
 
 

@@ -18,6 +18,7 @@ from supervisor.core.diagnosis.result import (
     RemedyKind,
     changed_to,
 )
+from supervisor.core.diagnosis.scoring import ONLY_VALIDATION
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.plain import plain
@@ -92,6 +93,11 @@ ON_REQUEST = "it was asked to end, and ended before its state was saved"
 OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it"
 """... and had to bring about."""
 NOT_WRITTEN = "the script could not write a file: its file system is read-only"
+HEADLINES_OF: Mapping[str, str] = {
+    READ_ONLY: NOT_WRITTEN,
+    ONLY_VALIDATION: "only the validation loss became NaN or infinite",
+}
+"""What lines that say more than their cause does tell, by signature."""
 
 
 OWN_CHARACTERS = 200
@@ -170,8 +176,9 @@ def _quoted(reason: Reason) -> str:
 
 def _special(incident: Mapping[str, Any]) -> str | None:
     """What its evidence tells more exactly than its cause; None: nothing."""
-    if [e.get("signature") for e in incident["because"][:1]] == [READ_ONLY]:
-        return NOT_WRITTEN
+    decided = next((str(e.get("signature")) for e in incident["because"]), "")
+    if decided in HEADLINES_OF:
+        return HEADLINES_OF[decided]
     codes = [e.get("code") for e in incident["because"] if e.get("signature") == ASKED]
     if not codes:
         return None
