@@ -118,6 +118,14 @@ ONLY_VALIDATION_LOST = (
     "the weights as well: they may have become NaN in its last step."
 )
 """Of a loss that is no number on validation data alone."""
+SIGKILL_FROM_OUTSIDE = (
+    "SIGKILL comes from outside, and this log does not say from whom: most often from the "
+    "kernel, for want of main memory. Look at `dmesg` or `journalctl -k` for 'Out of memory' "
+    "and 'Killed process' at that time; under Slurm ask "
+    "`sacct -j JOB --format=State,MaxRSS`, in a container or pod for OOMKilled. If nothing is "
+    "there, a scheduler or a person ended it."
+)
+"""Of a program that did not run here: nobody counted kills of its cgroup."""
 SLURM_TIME_LIMIT = (
     "Slurm ended the job at its time limit (--time). Ask for more: `#SBATCH --time=...`; or "
     "let Trainwarden be told before, by `#SBATCH --signal=B:TERM@180` in a batch script "

@@ -18,7 +18,7 @@ from supervisor.core.diagnosis.result import (
     RemedyKind,
     changed_to,
 )
-from supervisor.core.diagnosis.scoring import ONLY_VALIDATION
+from supervisor.core.diagnosis.scoring import KILLED_ELSEWHERE, ONLY_VALIDATION
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.plain import plain
@@ -95,6 +95,7 @@ OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it
 NOT_WRITTEN = "the script could not write a file: its file system is read-only"
 HEADLINES_OF: Mapping[str, str] = {
     READ_ONLY: NOT_WRITTEN,
+    KILLED_ELSEWHERE: "SIGKILL ended it: most often the kernel sends that, for want of main memory",
     ONLY_VALIDATION: "only the validation loss became NaN or infinite",
 }
 """What lines that say more than their cause does tell, by signature."""

@@ -65,6 +65,8 @@ _COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit 
 command that the script ran."""
 ONLY_VALIDATION = "loss.only_validation"
 """Signature of a validation loss that is no number, where that of training is one."""
+KILLED_ELSEWHERE = "exit.sigkill"
+"""... of an end by SIGKILL of a program that nobody watched."""
 UNPROMPTED = "The script raised KeyboardInterrupt itself: no signal came, and no key was pressed."
 
 

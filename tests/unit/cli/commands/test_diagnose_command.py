@@ -86,6 +86,21 @@ def test_what_is_known_more_exactly_than_the_cause_is_the_headline() -> None:
     assert told.startswith(f"user_error: {NOT_WRITTEN}\n")
 
 
+@pytest.mark.parametrize("status", ["137", "SIGKILL", "-9"])
+@pytest.mark.parametrize("log", ["8/8 - loss: 0.5\n", "Worker 3 died\n"])
+def test_sigkill_of_a_program_that_ran_elsewhere(status: str, log: str) -> None:
+    """Most often it is memory, and where that can be looked up; nobody says that it was, nor
+    speaks of a supervisor and a counter that were not there."""
+    arguments = ["-", f"--exit={status}"]
+    told = CliRunner().invoke(diagnose, arguments, input=log).output
+    assert ("line 1: Worker 3 died" in told) == log.startswith("Worker")
+    assert told.startswith("preempted: SIGKILL ended it: most often the kernel")
+    for place in ("dmesg", "journalctl -k", "sacct -j JOB --format=State,MaxRSS"):
+        assert place in told
+    for foreign in ("Trainwarden", "counter", "host_oom"):
+        assert foreign not in told
+
+
 def test_the_time_limit_of_slurm_has_advice_of_its_own(tmp_path: Path) -> None:
     """More time, or the signal before it that ``run`` answers; not who may have ended it."""
     log = tmp_path / "slurm.log"
