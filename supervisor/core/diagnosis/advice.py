@@ -134,6 +134,20 @@ SLURM_TIME_LIMIT = (
     "which goes on from there (docs/slurm.md, deploy/slurm/train.sbatch)."
 )
 """Of a job of Slurm's that took longer than it had asked for."""
+SLURM_PREEMPTED = (
+    "Slurm preempted the job: another one took its place. With `#SBATCH --requeue`, where the "
+    "cluster preempts by requeueing (PreemptMode=REQUEUE), Slurm queues it again. A batch "
+    "script whose last line is `exec trainwarden run ...` then goes on: it saves its state "
+    "when Slurm sends SIGTERM, within KillWait, or else goes on from its newest snapshot "
+    "(docs/slurm.md, deploy/slurm/train.sbatch)."
+)
+SLURM_CANCELLED = (
+    "Slurm's job was cancelled by scancel: by whoever submitted it, a program of theirs, or "
+    "an administrator. `sacct -j JOB --format=State%40` names the user (CANCELLED by UID); "
+    "nothing in the training is known to be at fault. Slurm does not queue it again: submit "
+    "it again under the same name, and under `trainwarden run` it goes on from the state "
+    "that it saved (docs/slurm.md)."
+)
 NOT_SAVED = "What was not saved is done again from the newest snapshot."
 """Of an attempt that was asked to end, and ended before its state was saved, ..."""
 LONGER_GRACE = (

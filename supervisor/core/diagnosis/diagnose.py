@@ -29,6 +29,8 @@ from supervisor.core.diagnosis.advice import (
     OF_REFUSALS,
     ONLY_VALIDATION_LOST,
     SIGKILL_FROM_OUTSIDE,
+    SLURM_CANCELLED,
+    SLURM_PREEMPTED,
     SLURM_TIME_LIMIT,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
@@ -67,7 +69,11 @@ from supervisor.core.diagnosis.scoring import (
     precedence,
     signal_in,
 )
-from supervisor.core.diagnosis.signatures.process_rows import TIME_LIMIT
+from supervisor.core.diagnosis.signatures.process_rows import (
+    CANCELLED,
+    PREEMPTION,
+    TIME_LIMIT,
+)
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
@@ -83,6 +89,8 @@ caught, in the log of a process of ours that ended so was not its end."""
 _OF_SIGNATURES: Mapping[str, str] = {
     READ_ONLY: NOT_WRITABLE,
     TIME_LIMIT: SLURM_TIME_LIMIT,
+    PREEMPTION: SLURM_PREEMPTED,
+    CANCELLED: SLURM_CANCELLED,
     ONLY_VALIDATION: ONLY_VALIDATION_LOST,
 }
 """Advice of lines that say more than their cause does."""

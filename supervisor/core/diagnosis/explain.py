@@ -19,6 +19,11 @@ from supervisor.core.diagnosis.result import (
     changed_to,
 )
 from supervisor.core.diagnosis.scoring import KILLED_ELSEWHERE, ONLY_VALIDATION
+from supervisor.core.diagnosis.signatures.process_rows import (
+    CANCELLED,
+    PREEMPTION,
+    TIME_LIMIT,
+)
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.plain import plain
@@ -95,6 +100,9 @@ OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it
 NOT_WRITTEN = "the script could not write a file: its file system is read-only"
 HEADLINES_OF: Mapping[str, str] = {
     READ_ONLY: NOT_WRITTEN,
+    TIME_LIMIT: "Slurm ended the job at its time limit",
+    PREEMPTION: "Slurm preempted the job",
+    CANCELLED: "Slurm's job was cancelled (scancel, or an administrator)",
     KILLED_ELSEWHERE: "SIGKILL ended it: most often the kernel sends that, for want of main memory",
     ONLY_VALIDATION: "only the validation loss became NaN or infinite",
 }
