@@ -183,6 +183,17 @@ OUT_OF_REMEDIES = (
 """Of device memory, once the remedies are used up: what the usual advice says was tried."""
 
 
+SLICES_CURED = (
+    "Nothing has to be done: the batch is worked through in smaller slices, with the same "
+    "effective batch, and training went on. Slices take time: for speed a smaller batch_size "
+    "in the script (which changes what is computed) or a device with more memory helps. If "
+    "memory ran out again after that, a later incident says what was done then."
+)
+"""Of memory that slices were the remedy for, once a step was done in them."""
+IN_SLICES = frozenset({Cause.DEVICE_OOM, Cause.CUDNN_ALLOC})
+"""Causes whose usual advice is to use slices."""
+
+
 def advice_at_the_end(cause: Cause, advice: str, *, sliced: bool) -> str:
     """``advice`` for a person whose run was given up for ``cause``. ``sliced``: slices
     were tried."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE
+from supervisor.core.diagnosis.advice import ADVICE, IN_SLICES, SLICES_CURED
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.not_found import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
@@ -273,11 +273,21 @@ def _autopsy(incident: Mapping[str, Any]) -> list[str]:
 
 def _advice(incident: Mapping[str, Any]) -> str:
     """None where the refusal says itself what to do, or where the run was given up and
-    a version before advised what had been tried: both would contradict."""
+    a version before advised what had been tried: both would contradict. So would the advice
+    to use slices once they were what helped."""
     advice = incident.get("advice") or ""
+    if _cured_by_slices(incident, advice):
+        return SLICES_CURED
     stopped = incident["remedy"]["kind"] == RemedyKind.STOP
     tried = stopped and advice == ADVICE[Cause.DEVICE_OOM]
     return "" if tried or _refusal(incident) is not None else advice
+
+
+def _cured_by_slices(incident: Mapping[str, Any], advice: str) -> bool:
+    """Whether ``advice`` is to use slices, and a new step was done in them."""
+    usual = [ADVICE[cause] for cause in IN_SLICES if cause == incident["cause"]]
+    sliced = incident["remedy"]["kind"] == RemedyKind.MICROBATCH
+    return sliced and advice in usual and incident["downtime_seconds"] is not None
 
 
 def _wrap(line: str) -> str:
