@@ -98,6 +98,8 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+ASK_LOG = frozenset({Cause.USER_ERROR, Cause.UNKNOWN})
+"""Causes whose usual advice is to look at the log."""
 OF_REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.DEVICE_GONE: "Find out why the driver does not show the GPU (nvidia-smi, "
     "dmesg). Once it does, the same command goes on from the newest snapshot.",
@@ -148,6 +150,11 @@ SLURM_CANCELLED = (
     "it again under the same name, and under `trainwarden run` it goes on from the state "
     "that it saved (docs/slurm.md)."
 )
+OWN_ERROR_AT = (
+    "The script's own error: where it comes back at the same step, no restart helps. It was "
+    "raised at: {}"
+)
+"""Of an exception whose place in the script is known."""
 NOT_SAVED = "What was not saved is done again from the newest snapshot."
 """Of an attempt that was asked to end, and ended before its state was saved, ..."""
 LONGER_GRACE = (

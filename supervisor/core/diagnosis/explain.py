@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE, IN_SLICES, SLICES_CURED
+from supervisor.core.diagnosis.advice import (
+    ADVICE,
+    ASK_LOG,
+    IN_SLICES,
+    SLICES_CURED,
+)
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.not_found import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
@@ -245,6 +250,12 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
         for text in paragraphs
         if text
     )
+
+
+def asks_for_log(incident: Mapping[str, Any]) -> bool:
+    """Whether its advice is to look at the log of its attempt."""
+    cause, advice = Cause(incident["cause"]), incident.get("advice") or ""
+    return cause in ASK_LOG and advice == ADVICE[cause] and _advice(incident) == advice
 
 
 def _what(incident: Mapping[str, Any], headline: str) -> str:
