@@ -11,6 +11,7 @@ from supervisor.core.diagnosis.explain import (
     HEADLINES,
     OWN_CHARACTERS,
     REFUSED,
+    asks_for_log,
     explain_incident,
     own_text,
     own_text_of,
@@ -381,3 +382,14 @@ def test_a_remedy_without_slices_is_told_of_none() -> None:
     remedy: dict[str, Any] = {"kind": "restart", "changes": {}, "because": "x"}
     assert slices_asked({}) is None
     assert with_slices(remedy, 4, measured=True) == remedy
+
+
+@pytest.mark.parametrize("cause", [Cause.USER_ERROR, Cause.UNKNOWN])
+def test_the_log_is_asked_for_where_the_advice_says_so(cause: Cause) -> None:
+    """Not where another advice is given, nor where a refusal tells all of it."""
+    usual = incident(cause=cause, advice=ADVICE[cause])
+    assert asks_for_log(usual)
+    assert not asks_for_log({**usual, "advice": "Look elsewhere."})
+    assert not asks_for_log(incident(advice=ADVICE[Cause.DEVICE_OOM]))
+    refused = [{"line": None, "text": "no such Keras", "signature": "refused"}]
+    assert not asks_for_log({**usual, "because": refused})
