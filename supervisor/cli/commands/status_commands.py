@@ -42,6 +42,7 @@ from supervisor.cli.views.progress import (
 )
 from supervisor.cli.views.summary import RunFigures
 from supervisor.core.diagnosis.explain import (
+    asks_for_log,
     explain_incident,
     own_text,
     summarise_incident,
@@ -289,11 +290,22 @@ def explain(*, as_json: bool, state_dir: Path | None, incident: int | None) -> N
         found = [item for item in known if item["id"] == incident]
     if not found:
         fail(f"there is no incident {incident}; see `{command_hint('incidents')}`")
-    job, text = found[0]["job"], explain_incident(found[0])
+    text = "\n\n".join([explain_incident(found[0]), *_log_line(found[0], state_dir)])
+    job = found[0]["job"]
     advised = [item for item in _advised(state_dir) if item.job == job]
     advice = [advisory_text(item.job, item.advisories) for item in advised]
     value = {**found[0], "explanation": text, "advisories": _as_json(advised)}
     show(value, ["\n\n".join((text, *advice))], as_json=as_json)
+
+
+def _log_line(incident: dict[str, Any], state_dir: Path | None) -> Iterator[str]:
+    """Where the log lies that the advice is to look at."""
+    if not asks_for_log(incident):
+        return
+    source = BoxSource(client=answering(state_dir), where=directory_of(state_dir))
+    log = source.log_of(incident)
+    if log is not None:
+        yield f"Its log: {log}"
 
 
 def _advised(state_dir: Path | None) -> list[JobStatus]:

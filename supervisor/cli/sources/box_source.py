@@ -126,6 +126,15 @@ class BoxSource:
             return None
         return files.paths.attempt(files.attempt).output
 
+    def log_of(self, incident: dict[str, Any]) -> Path | None:
+        """Where its attempt printed; None: it may not be read, or is not there any more."""
+        if self._run_of(incident) is None:
+            return None
+        files = self._files(incident["job"])
+        return (
+            None if files is None else files.paths.attempt(incident["attempt"]).output
+        )
+
     def incident(self, number: int) -> IncidentDossier:
         """One incident, with its run where that is the newest of its job."""
         found = next((i for i in self.incidents() if i["id"] == number), None)

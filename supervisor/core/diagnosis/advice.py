@@ -98,6 +98,8 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+ASK_LOG = frozenset({Cause.USER_ERROR, Cause.UNKNOWN})
+"""Causes whose usual advice is to look at the log."""
 OF_REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.DEVICE_GONE: "Find out why the driver does not show the GPU (nvidia-smi, "
     "dmesg). Once it does, the same command goes on from the newest snapshot.",
@@ -109,6 +111,23 @@ NOT_WRITABLE = (
     "Let the script write to a directory that can be written to, or have that one mounted "
     "read-write; if it was so before, the kernel log (dmesg) tells why that ended."
 )
+ONLY_VALIDATION_LOST = (
+    "Only the validation loss became NaN or infinite; training went on with a finite loss. "
+    "Look at the validation data first: NaN, infinite or very large values, no samples at "
+    "all, labels or classes that training never saw; then at what the loss, a metric or a "
+    "layer that works otherwise outside of training (BatchNormalization) computes of them: "
+    "a logarithm, a root or a division of 0. If it was so in the last epoch alone, look at "
+    "the weights as well: they may have become NaN in its last step."
+)
+"""Of a loss that is no number on validation data alone."""
+SIGKILL_FROM_OUTSIDE = (
+    "SIGKILL comes from outside, and this log does not say from whom: most often from the "
+    "kernel, for want of main memory. Look at `dmesg` or `journalctl -k` for 'Out of memory' "
+    "and 'Killed process' at that time; under Slurm ask "
+    "`sacct -j JOB --format=State,MaxRSS`, in a container or pod for OOMKilled. If nothing is "
+    "there, a scheduler or a person ended it."
+)
+"""Of a program that did not run here: nobody counted kills of its cgroup."""
 SLURM_TIME_LIMIT = (
     "Slurm ended the job at its time limit (--time). Ask for more: `#SBATCH --time=...`; or "
     "let Trainwarden be told before, by `#SBATCH --signal=B:TERM@180` in a batch script "
@@ -117,6 +136,25 @@ SLURM_TIME_LIMIT = (
     "which goes on from there (docs/slurm.md, deploy/slurm/train.sbatch)."
 )
 """Of a job of Slurm's that took longer than it had asked for."""
+SLURM_PREEMPTED = (
+    "Slurm preempted the job: another one took its place. With `#SBATCH --requeue`, where the "
+    "cluster preempts by requeueing (PreemptMode=REQUEUE), Slurm queues it again. A batch "
+    "script whose last line is `exec trainwarden run ...` then goes on: it saves its state "
+    "when Slurm sends SIGTERM, within KillWait, or else goes on from its newest snapshot "
+    "(docs/slurm.md, deploy/slurm/train.sbatch)."
+)
+SLURM_CANCELLED = (
+    "Slurm's job was cancelled by scancel: by whoever submitted it, a program of theirs, or "
+    "an administrator. `sacct -j JOB --format=State%40` names the user (CANCELLED by UID); "
+    "nothing in the training is known to be at fault. Slurm does not queue it again: submit "
+    "it again under the same name, and under `trainwarden run` it goes on from the state "
+    "that it saved (docs/slurm.md)."
+)
+OWN_ERROR_AT = (
+    "The script's own error: where it comes back at the same step, no restart helps. It was "
+    "raised at: {}"
+)
+"""Of an exception whose place in the script is known."""
 NOT_SAVED = "What was not saved is done again from the newest snapshot."
 """Of an attempt that was asked to end, and ended before its state was saved, ..."""
 LONGER_GRACE = (
@@ -150,6 +188,17 @@ OUT_OF_REMEDIES = (
     "would fit."
 )
 """Of device memory, once the remedies are used up: what the usual advice says was tried."""
+
+
+SLICES_CURED = (
+    "Nothing has to be done: the batch is worked through in smaller slices, with the same "
+    "effective batch, and training went on. Slices take time: for speed a smaller batch_size "
+    "in the script (which changes what is computed) or a device with more memory helps. If "
+    "memory ran out again after that, a later incident says what was done then."
+)
+"""Of memory that slices were the remedy for, once a step was done in them."""
+IN_SLICES = frozenset({Cause.DEVICE_OOM, Cause.CUDNN_ALLOC})
+"""Causes whose usual advice is to use slices."""
 
 
 def advice_at_the_end(cause: Cause, advice: str, *, sliced: bool) -> str:

@@ -16,7 +16,7 @@ The rules, each asked in this order; the first that answers decides:
 7. Unknown, and the last line of the log is quoted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
@@ -27,6 +27,10 @@ from supervisor.core.diagnosis.advice import (
     NOT_SAVED,
     NOT_WRITABLE,
     OF_REFUSALS,
+    ONLY_VALIDATION_LOST,
+    SIGKILL_FROM_OUTSIDE,
+    SLURM_CANCELLED,
+    SLURM_PREEMPTED,
     SLURM_TIME_LIMIT,
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
@@ -52,7 +56,9 @@ from supervisor.core.diagnosis.not_found import (
 )
 from supervisor.core.diagnosis.result import ASKED, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
+    KILLED_ELSEWHERE,
     LONGEST,
+    ONLY_VALIDATION,
     QUOTED,
     ScoredSignal,
     claims_of,
@@ -63,7 +69,11 @@ from supervisor.core.diagnosis.scoring import (
     precedence,
     signal_in,
 )
-from supervisor.core.diagnosis.signatures.process_rows import TIME_LIMIT
+from supervisor.core.diagnosis.signatures.process_rows import (
+    CANCELLED,
+    PREEMPTION,
+    TIME_LIMIT,
+)
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
@@ -79,6 +89,9 @@ caught, in the log of a process of ours that ended so was not its end."""
 _OF_SIGNATURES: Mapping[str, str] = {
     READ_ONLY: NOT_WRITABLE,
     TIME_LIMIT: SLURM_TIME_LIMIT,
+    PREEMPTION: SLURM_PREEMPTED,
+    CANCELLED: SLURM_CANCELLED,
+    ONLY_VALIDATION: ONLY_VALIDATION_LOST,
 }
 """Advice of lines that say more than their cause does."""
 _REFUSALS: Mapping[RefusalReason, Cause] = {
@@ -235,7 +248,9 @@ def _ended_well(evidence: Evidence) -> Diagnosis | None:
         return None
     lost = not_finite(evidence.log)
     if lost:
-        return _made(Cause.NON_FINITE_LOSS, *lost)
+        made = _made(Cause.NON_FINITE_LOSS, *lost)
+        advice = _particular(made.cause, lost[0])
+        return made if advice is None else replace(made, advice=advice)
     return _made(Cause.NONE)
 
 
@@ -256,7 +271,10 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
         return None
     best = min(claims, key=precedence)
     cause, memory = settled(best, evidence)
-    reasons = _quotes(best, claims) + exit_reasons(evidence)
+    quotes = _quotes(best, claims)
+    if cause is Cause.UNKNOWN and evidence.log_only and signal_in(evidence) == SIGKILL:
+        return _killed_elsewhere(evidence, quotes)
+    reasons = quotes + exit_reasons(evidence)
     reasons += [*figure_reasons(cause, memory), *device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
     decided = reasons[0]  # the others may be of errors that the script handled
@@ -335,8 +353,18 @@ def _by_exit(evidence: Evidence) -> Diagnosis | None:
         return None
     if number != SIGKILL:
         return _made(Cause.PREEMPTED, *exit_reasons(evidence))
+    if evidence.log_only:
+        return _killed_elsewhere(evidence, [])
     reasons = [*exit_reasons(evidence), nothing_counted(evidence)]
     return _made(Cause.PREEMPTED, *reasons)
+
+
+def _killed_elsewhere(evidence: Evidence, quoted: Sequence[Reason]) -> Diagnosis:
+    """Of a log of somebody's: no supervisor was there, and no counter of kills was read.
+    ``quoted``: its lines that say only that something failed."""
+    said = [replace(one, signature=KILLED_ELSEWHERE) for one in exit_reasons(evidence)]
+    made = _made(Cause.PREEMPTED, *said, *quoted)
+    return replace(made, advice=SIGKILL_FROM_OUTSIDE)
 
 
 def _unexplained(evidence: Evidence) -> Diagnosis:

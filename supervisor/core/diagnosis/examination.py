@@ -8,6 +8,7 @@ from supervisor.core.diagnosis.advice import (
     ADVICE,
     ADVICE_FOR,
     JAX_FRACTION,
+    OWN_ERROR_AT,
     RUN_AS_A_MODULE,
     WHOLE_BATCH,
 )
@@ -18,17 +19,21 @@ from supervisor.core.diagnosis.memory_shortage import (
 )
 from supervisor.core.diagnosis.not_found import missing_module, module_advice
 from supervisor.core.diagnosis.result import Diagnosis, Reason
+from supervisor.core.diagnosis.stack_traces import place_in_script
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
 from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.memory.oom_analysis import CONTEXT_BYTES, autopsy_of
 from supervisor.core.memory.oom_report import processes_named
-from supervisor.core.text.units import format_size
+from supervisor.core.text.plain import plain
+from supervisor.core.text.units import format_size, shortened
 from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.end_records import CrashReport
 
 JAX = ("jax.", "jaxlib.")
 """Its exceptions (jax.errors.JaxRuntimeError; before 0.5 jaxlib…XlaRuntimeError)."""
+LONGEST = 300
+"""Characters of a place in a script that are told."""
 RELATIVE_IMPORT = "attempted relative import with no known parent package"
 """Python's own words."""
 
@@ -84,9 +89,12 @@ def examined(
 
 
 def _of_own_error(crash: CrashReport, advice: str) -> str:
-    """``advice``, or that for a module which its Python lacks."""
+    """``advice`` with the place in the script, or that for a module which its Python lacks."""
     if not crash.exception.endswith("ModuleNotFoundError"):
-        return advice
+        place = place_in_script(crash.traceback)
+        if place is None or advice != ADVICE[Cause.USER_ERROR]:
+            return advice
+        return OWN_ERROR_AT.format(shortened(plain(place), LONGEST))
     return module_advice(missing_module(f"ModuleNotFoundError: {crash.message}"))
 
 

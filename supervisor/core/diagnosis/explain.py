@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE
+from supervisor.core.diagnosis.advice import (
+    ADVICE,
+    ASK_LOG,
+    IN_SLICES,
+    SLICES_CURED,
+)
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.not_found import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
@@ -17,6 +22,12 @@ from supervisor.core.diagnosis.result import (
     Reason,
     RemedyKind,
     changed_to,
+)
+from supervisor.core.diagnosis.scoring import KILLED_ELSEWHERE, ONLY_VALIDATION
+from supervisor.core.diagnosis.signatures.process_rows import (
+    CANCELLED,
+    PREEMPTION,
+    TIME_LIMIT,
 )
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.memory.oom_analysis import op_in
@@ -92,6 +103,15 @@ ON_REQUEST = "it was asked to end, and ended before its state was saved"
 OUT_OF_GRACE = "asked to end, it saved nothing in time, and Trainwarden ended it"
 """... and had to bring about."""
 NOT_WRITTEN = "the script could not write a file: its file system is read-only"
+HEADLINES_OF: Mapping[str, str] = {
+    READ_ONLY: NOT_WRITTEN,
+    TIME_LIMIT: "Slurm ended the job at its time limit",
+    PREEMPTION: "Slurm preempted the job",
+    CANCELLED: "Slurm's job was cancelled (scancel, or an administrator)",
+    KILLED_ELSEWHERE: "SIGKILL ended it: most often the kernel sends that, for want of main memory",
+    ONLY_VALIDATION: "only the validation loss became NaN or infinite",
+}
+"""What lines that say more than their cause does tell, by signature."""
 
 
 OWN_CHARACTERS = 200
@@ -170,8 +190,9 @@ def _quoted(reason: Reason) -> str:
 
 def _special(incident: Mapping[str, Any]) -> str | None:
     """What its evidence tells more exactly than its cause; None: nothing."""
-    if [e.get("signature") for e in incident["because"][:1]] == [READ_ONLY]:
-        return NOT_WRITTEN
+    decided = next((str(e.get("signature")) for e in incident["because"]), "")
+    if decided in HEADLINES_OF:
+        return HEADLINES_OF[decided]
     codes = [e.get("code") for e in incident["because"] if e.get("signature") == ASKED]
     if not codes:
         return None
@@ -231,6 +252,12 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
     )
 
 
+def asks_for_log(incident: Mapping[str, Any]) -> bool:
+    """Whether its advice is to look at the log of its attempt."""
+    cause, advice = Cause(incident["cause"]), incident.get("advice") or ""
+    return cause in ASK_LOG and advice == ADVICE[cause] and _advice(incident) == advice
+
+
 def _what(incident: Mapping[str, Any], headline: str) -> str:
     who = f"Attempt {incident['attempt']} of {incident['job']}"
     if incident.get("happened", "") in UNSAVED:
@@ -257,11 +284,21 @@ def _autopsy(incident: Mapping[str, Any]) -> list[str]:
 
 def _advice(incident: Mapping[str, Any]) -> str:
     """None where the refusal says itself what to do, or where the run was given up and
-    a version before advised what had been tried: both would contradict."""
+    a version before advised what had been tried: both would contradict. So would the advice
+    to use slices once they were what helped."""
     advice = incident.get("advice") or ""
+    if _cured_by_slices(incident, advice):
+        return SLICES_CURED
     stopped = incident["remedy"]["kind"] == RemedyKind.STOP
     tried = stopped and advice == ADVICE[Cause.DEVICE_OOM]
     return "" if tried or _refusal(incident) is not None else advice
+
+
+def _cured_by_slices(incident: Mapping[str, Any], advice: str) -> bool:
+    """Whether ``advice`` is to use slices, and a new step was done in them."""
+    usual = [ADVICE[cause] for cause in IN_SLICES if cause == incident["cause"]]
+    sliced = incident["remedy"]["kind"] == RemedyKind.MICROBATCH
+    return sliced and advice in usual and incident["downtime_seconds"] is not None
 
 
 def _wrap(line: str) -> str:

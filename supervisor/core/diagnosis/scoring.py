@@ -29,6 +29,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     Where,
 )
 from supervisor.core.diagnosis.systemd_result import OOM_KILL
+from supervisor.core.diagnosis.training_output import trained_on
 from supervisor.core.text.plain import plain
 
 TYPED = EXCEPTION + 5
@@ -62,6 +63,10 @@ LONGEST = 300
 _COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit status")
 """cpython: Lib/subprocess.py. In a log it is a launcher's; raised by the script it is of a
 command that the script ran."""
+ONLY_VALIDATION = "loss.only_validation"
+"""Signature of a validation loss that is no number, where that of training is one."""
+KILLED_ELSEWHERE = "exit.sigkill"
+"""... of an end by SIGKILL of a program that nobody watched."""
 UNPROMPTED = "The script raised KeyboardInterrupt itself: no signal came, and no key was pressed."
 
 
@@ -178,9 +183,20 @@ def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]
         worth = outlived or not _outlived(hit, log)
         if worth and not (_belied(hit, evidence) or _known_better(hit, evidence)):
             yield _claim(hit)
-    for reason in not_finite(log):
-        order = reason.line or 0
-        yield ScoredSignal(TYPED + 1, order, Cause.NON_FINITE_LOSS, reason)
+    yield from _lost_losses(evidence)
+
+
+def _lost_losses(evidence: Evidence) -> Iterator[ScoredSignal]:
+    """A validation loss that is no number ends no process, and is no reason to go back: an
+    exception says more, and of our own runs it is told only where they came to their end."""
+    mild = evidence.log_only and signal_in(evidence) is None
+    for position, reason in enumerate(not_finite(evidence.log)):
+        weight, order = TYPED + 1, reason.line or 0
+        if reason.signature == ONLY_VALIDATION:
+            # Among mild signs the last comes first.
+            weight, order = HINT + 1 if mild else 0, -position
+        if weight:
+            yield ScoredSignal(weight, order, Cause.NON_FINITE_LOSS, reason)
 
 
 def _claim(hit: Hit) -> ScoredSignal:
@@ -231,12 +247,14 @@ def not_finite(log: LogFindings) -> list[Reason]:
     """Why the loss was no number at the end; empty if it was, or is not known."""
     stopped = [hit for hit in log.hits if hit.signature == "loss.stopped"]
     reasons = [_reason(hit) for hit in stopped if not _outlived(hit, log)]
-    reasons += [
-        Reason(loss.text, "loss.not_finite", loss.line)
-        for loss in log.losses
-        if not loss.finite
-    ]
-    return reasons[:QUOTED]
+    trained = None if reasons else trained_on(log.losses)
+    name = "loss.not_finite" if trained is None else ONLY_VALIDATION
+    lost = [loss for loss in log.losses if not loss.finite]
+    reasons += [Reason(loss.text, name, loss.line) for loss in lost]
+    if trained is None:
+        return reasons[:QUOTED]
+    stayed = f"The training loss stayed finite: {trained.name} {trained.value}."
+    return [*reasons[: QUOTED - 1], Reason(stayed, name, trained.line)]
 
 
 def _on_device(evidence: Evidence) -> bool:

@@ -39,6 +39,22 @@ def where(stacks: str) -> list[str]:
     return frames
 
 
+_RAISED = re.compile(
+    r'^[\s|]*(?P<place>File "(?P<file>[^"\n]+)", line \d+(?:, in .+)?)$', re.MULTILINE
+)
+"""A frame of a traceback; of a SyntaxError, without a function. In a group of exceptions
+behind bars."""
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/(?:python|pypy)\d|^<")
+
+
+def place_in_script(traceback: str) -> str | None:
+    """The innermost frame of a ``traceback`` that is no library's, as Python prints it: of
+    exceptions in a chain that of the last; None: there is none."""
+    frames = _RAISED.finditer(traceback)
+    own = [one["place"] for one in frames if not _LIBRARY.search(one["file"])]
+    return own[-1].strip() if own else None
+
+
 _CURRENT = re.compile(r"^Current thread .*\n((?:  File .*\n?)+)", re.MULTILINE)
 
 GENERATOR = "tensorflow/python/ops/script_ops.py"

@@ -6,7 +6,7 @@ themselves (``step 12``, ``epoch: 3``, ``loss = 0.3``, ``{'loss': 0.3}``).
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 _PROGRESS = re.compile(
@@ -15,10 +15,15 @@ _PROGRESS = re.compile(
     r"|\b[Ii]ter(?:ation)?\W{1,6}\d+|\bbatch\W{1,3}\d+"
 )
 _LOSS = re.compile(
-    r"(?P<name>\b\w*[Ll]oss)['\"]?\s*(?:,\s*[Vv]alue\s*)?(?:[:=]|\bis\b)\s*['\"]?"
+    r"(?P<name>(?:\b(?:[Vv]al(?:id(?:ation)?)?|[Ee]val(?:uation)?|[Tt]est)[ /.-])?\b\w*[Ll]oss)"
+    r"['\"]?\s*(?:,\s*[Vv]alue\s*)?(?:[:=]|\bis\b)\s*['\"]?"
     r"(?:tensor\()?"
     r"(?P<value>[-+]?(?:nan|NaN|NAN|inf(?:inity)?|Inf)\b|[-+]?\d[\d.]*(?:e[-+]?\d+)?)"
 )
+_OF_VALIDATION = re.compile(
+    r"(?:val|valid|validation|eval|evaluation|test)[\W_]", re.IGNORECASE
+)
+"""Keras: ``val_loss``; Lightning: ``val/loss``, ``valid_loss``; transformers: ``eval_loss``."""
 _PARTS = re.compile(r"[\r\x08]+")
 KEPT = 400
 
@@ -54,6 +59,17 @@ class Loss:
         """Whether it is a number."""
         return self.value[-1:].isdigit() or self.value[-1:] == "."
 
+    @property
+    def of_validation(self) -> bool:
+        """Whether it was computed on data that nothing is trained with."""
+        return _OF_VALIDATION.match(self.name) is not None
+
+    @property
+    def zero(self) -> bool:
+        """Whether it is 0: as transformers prints a loss that is no number, too
+        (``logging_nan_inf_filter``)."""
+        return self.finite and not re.search("[1-9]", self.value)
+
 
 def progress_in(lines: list[tuple[int, str]]) -> tuple[Progress, ...]:
     """The signs of progress in ``lines`` (number, text), in order; the last ones."""
@@ -62,6 +78,17 @@ def progress_in(lines: list[tuple[int, str]]) -> tuple[Progress, ...]:
         tokens = [match.group() for match in _PROGRESS.finditer(text)]
         found.extend(Progress(number, token) for token in tokens[-20:])
     return tuple(found[-KEPT:])
+
+
+def trained_on(losses: Sequence[Loss]) -> Loss | None:
+    """The loss of training that stayed a number where only those of validation did not;
+    None: it was otherwise, or is not known."""
+    lost = [one for one in losses if not one.finite]
+    trained = [one for one in losses if not one.of_validation]
+    told = all(one.finite and not one.zero for one in trained)
+    if not (lost and trained and told):
+        return None
+    return next((one for one in trained if one.name == "loss"), trained[-1])
 
 
 def losses_in(

@@ -209,6 +209,23 @@ def test_the_newest_incident(trainwarden: Trainwarden) -> None:
     assert "nothing_of_this_name" in trainwarden("explain").stdout
 
 
+def test_where_an_error_of_the_script_was_raised(trainwarden: Trainwarden) -> None:
+    """Its line, as it is known at the end of ``run``; else the log of that attempt."""
+    script = trainwarden.script("def own():\n    return {}['lr']\n\nown()", "own.py")
+    trainwarden("run", "--name", "own", script)
+    line = ", line 2, in own"
+    flat = " ".join(trainwarden("explain").stdout.split())
+    assert f'own.py"{line}' in flat
+    assert "Its traceback" not in flat
+    assert "Its log" not in flat
+    assert line in trainwarden("status", "own").stdout
+    leaves = trainwarden.script("import sys\nsys.exit('enough')", "leaves.py")
+    trainwarden("run", "--name", "leaves", leaves)
+    log = trainwarden("explain").stdout.partition("Its log: ")[2].splitlines()[0]
+    assert log in trainwarden("status", "leaves").stdout
+    assert "enough" in Path(log).read_text()
+
+
 def test_all_jobs_only_if_it_is_said(trainwarden: Trainwarden) -> None:
     """Neither ``drain`` nor ``stop`` ends everything for want of a name."""
     for verb in ("drain", "stop"):

@@ -18,6 +18,9 @@ from supervisor.core.diagnosis.signatures.signature import (
 _NCCL = "nccl: src/init.cc (ncclGetErrorString); pytorch: ProcessGroupNCCL.cpp"
 
 TIME_LIMIT = "slurm.time_limit"
+PREEMPTION = "slurm.preempted"
+CANCELLED = "slurm.cancelled"
+_SLURM = "slurm: slurmd/slurmstepd/req.c"
 
 ROWS = (
     # Collectives.
@@ -249,18 +252,32 @@ ROWS = (
         rx=r"(?:finished|exited|completed) with (?:exit )?(?:status )?code:? 0\b",
         src="PyCharm and container runtimes, of the process they ran",
     ),
-    row(  # before the next, which weighs as much
+    row(  # these before scheduler.ended_it, which weighs as much
         TIME_LIMIT,
         Cause.PREEMPTED,
         CAUSE + 5,
         "DUE TO TIME LIMIT",
-        src="slurm: slurmd/slurmstepd/req.c, at the end of --time",
+        src=f"{_SLURM}, at the end of --time",
+    ),
+    row(
+        PREEMPTION,
+        Cause.PREEMPTED,
+        CAUSE + 5,
+        "DUE TO PREEMPTION",
+        src=f"{_SLURM}, of a partition or QOS that preempts",
+    ),
+    row(
+        CANCELLED,
+        Cause.PREEMPTED,
+        CAUSE + 5,
+        rx=r"\*\*\* JOB .* CANCELLED AT(?!.*DUE TO)",
+        src=f"{_SLURM}, by scancel, which gives no reason",
     ),
     row(
         "scheduler.ended_it",
         Cause.PREEMPTED,
         CAUSE + 5,
-        rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO PREEMPTION"
+        rx=r"\*\*\* JOB .* CANCELLED AT .*DUE TO"
         r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
         r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"

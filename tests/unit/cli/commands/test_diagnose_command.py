@@ -86,17 +86,60 @@ def test_what_is_known_more_exactly_than_the_cause_is_the_headline() -> None:
     assert told.startswith(f"user_error: {NOT_WRITTEN}\n")
 
 
-def test_the_time_limit_of_slurm_has_advice_of_its_own(tmp_path: Path) -> None:
-    """More time, or the signal before it that ``run`` answers; not who may have ended it."""
-    log = tmp_path / "slurm.log"
-    log.write_text(
-        "slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2024-12-03T12:47:09 DUE TO TIME "
-        "LIMIT ***\n"
+@pytest.mark.parametrize("status", ["137", "SIGKILL", "-9"])
+@pytest.mark.parametrize("log", ["8/8 - loss: 0.5\n", "Worker 3 died\n"])
+def test_sigkill_of_a_program_that_ran_elsewhere(status: str, log: str) -> None:
+    """Most often it is memory, and where that can be looked up; nobody says that it was, nor
+    speaks of a supervisor and a counter that were not there."""
+    arguments = ["-", f"--exit={status}"]
+    told = CliRunner().invoke(diagnose, arguments, input=log).output
+    assert ("line 1: Worker 3 died" in told) == log.startswith("Worker")
+    assert told.startswith("preempted: SIGKILL ended it: most often the kernel")
+    for place in ("dmesg", "journalctl -k", "sacct -j JOB --format=State,MaxRSS"):
+        assert place in told
+    for foreign in ("Trainwarden", "counter", "host_oom"):
+        assert foreign not in told
+
+
+@pytest.mark.parametrize(
+    ("end", "signature", "headline", "advised"),
+    [
+        (
+            " DUE TO TIME LIMIT",
+            "slurm.time_limit",
+            "Slurm ended the job at its time limit",
+            ("#SBATCH --time=", "#SBATCH --signal=B:TERM@180", "RequeueExit=75"),
+        ),
+        (
+            " DUE TO PREEMPTION",
+            "slurm.preempted",
+            "Slurm preempted the job",
+            ("#SBATCH --requeue", "PreemptMode=REQUEUE", "docs/slurm.md"),
+        ),
+        (
+            "",
+            "slurm.cancelled",
+            "Slurm's job was cancelled (scancel, or an administrator)",
+            ("sacct -j JOB", "submit it again"),
+        ),
+        (
+            " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS",
+            "scheduler.ended_it",
+            "something other than Trainwarden ended the process",
+            (),
+        ),
+    ],
+)
+def test_what_slurm_says_is_told_in_words_of_its_own(
+    end: str, signature: str, headline: str, advised: tuple[str, ...]
+) -> None:
+    """The time limit, a preemption, scancel: what helps differs; nothing is said of who else
+    may have ended it."""
+    log = (
+        f"slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2024-12-03T12:47:09{end} ***\n"
     )
-    told = CliRunner().invoke(diagnose, [str(log)]).output
-    assert told.startswith("preempted: ")
-    assert "[slurm.time_limit]" in told
-    assert "#SBATCH --time=" in told
-    assert "#SBATCH --signal=B:TERM@180" in told
-    assert "RequeueExit=75" in told
-    assert "administrator" not in told
+    told = CliRunner().invoke(diagnose, ["-"], input=log).output
+    assert told.startswith(f"preempted: {headline}\n")
+    assert f"[{signature}]" in told
+    assert [words for words in advised if words not in told] == []
+    assert not advised or "a key" not in told

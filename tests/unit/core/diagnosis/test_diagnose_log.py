@@ -1,8 +1,10 @@
 """From the lines of a log alone to a cause: which of them wins."""
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import SIGKILL_FROM_OUTSIDE
 from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.scoring import KILLED_ELSEWHERE
 from tests.support.evidence import FAULT, HOLES, OOM, STEPS, ours, seen
 
 
@@ -92,3 +94,15 @@ def test_a_known_exit_status_needs_no_line_about_it() -> None:
     assert diagnose_log(log).because[0].signature == "launcher.nonzero_exit"
     known = diagnose(Evidence(exit=ours(3), log=log))
     assert "launcher.nonzero_exit" not in {each.signature for each in known.because}
+
+
+def test_sigkill_elsewhere_is_nobodys_for_certain() -> None:
+    """Of a log alone: no counter was read, and a line that something failed is quoted; of
+    an attempt of ours it is told who did not send it."""
+    killed = Evidence(exit=ours(137))
+    for text, quoted in (("8/8 - loss: 0.5\n", []), ("Worker 3 died\n", [1])):
+        found = diagnose_log(seen(text), evidence=killed)
+        assert (found.cause, found.advice) == (Cause.PREEMPTED, SIGKILL_FROM_OUTSIDE)
+        assert found.because[0].signature == KILLED_ELSEWHERE
+        assert [one.line for one in found.because[1:]] == quoted
+    assert "did not send it" in diagnose(killed).because[1].text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL
+from supervisor.core.diagnosis.advice import ADVICE, DEVICE_FULL, NOT_WRITABLE
 from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
@@ -24,9 +24,9 @@ REAL = {
 }
 
 
-def advice(exception: str, message: str) -> str:
+def advice(exception: str, message: str, traceback: str = "") -> str:
     """For a script that ended with it before its first step."""
-    evidence = Evidence(exit=ours(1), crash=crash(exception, message))
+    evidence = Evidence(exit=ours(1), crash=crash(exception, message, traceback))
     return examined(diagnose(evidence), evidence).advice
 
 
@@ -42,9 +42,32 @@ def test_a_script_inside_a_package() -> None:
     assert "run -m package.script" in advice("builtins.ImportError", text)
 
 
+TRACE = """Traceback (most recent call last):
+  File "own.py", line 9, in on_epoch_end
+    check()
+  File "/venv/lib/python3.11/site-packages/keras/src/x.py", line 3, in check
+KeyError: 'lr'
+"""
+
+
 def test_any_other_error() -> None:
-    """The usual."""
+    """Its place in the script, where a traceback has one; else the usual."""
     assert advice("builtins.KeyError", "'lr'") == ADVICE[Cause.USER_ERROR]
+    told = advice("builtins.KeyError", "'lr'", TRACE)
+    assert told.endswith('raised at: File "own.py", line 9, in on_epoch_end')
+    library = TRACE.replace("own.py", "/usr/lib/python3.11/runpy.py")
+    assert advice("builtins.KeyError", "'lr'", library) == ADVICE[Cause.USER_ERROR]
+    hostile = TRACE.replace("own.py", "\x1b[2Jown.py" + "x" * 400)
+    told = advice("builtins.KeyError", "'lr'", hostile)
+    assert "\x1b" not in told
+    assert len(told) < 500
+
+
+def test_advice_of_its_own_is_not_replaced_by_a_place() -> None:
+    """A file system that is read-only is told as that."""
+    text = "[Errno 30] Read-only file system: '/data/out.csv'"
+    trace = TRACE.replace("KeyError: 'lr'", f"OSError: {text}")
+    assert advice("builtins.OSError", text, trace) == NOT_WRITABLE
 
 
 def told_beside_others(name: str) -> Diagnosis:

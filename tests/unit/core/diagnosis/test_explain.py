@@ -11,6 +11,7 @@ from supervisor.core.diagnosis.explain import (
     HEADLINES,
     OWN_CHARACTERS,
     REFUSED,
+    asks_for_log,
     explain_incident,
     own_text,
     own_text_of,
@@ -100,6 +101,32 @@ def test_advice_does_not_contradict_what_was_said() -> None:
     for told in ({}, {"cause": "user_error", "because": refused}):
         assert advice not in explain_incident(incident(advice=whole, **told))
     assert "advise SCRIPT" in explain_incident(incident(advice=OUT_OF_REMEDIES))
+
+
+def test_slices_that_helped_are_not_advised() -> None:
+    """Once a step was done in them nothing has to be done; before, after another remedy, and
+    of another cause the advice is what it was; nobody advises whom it does not concern."""
+    sliced: dict[str, Any] = {
+        "kind": "microbatch", "changes": {"slices": [1, 4]}, "because": "it does not fit",
+    }  # fmt: skip
+    first = ADVICE[Cause.DEVICE_OOM].partition(". ")[0]
+    known: dict[str, Any] = {"remedy": sliced, "advice": ADVICE[Cause.DEVICE_OOM]}
+    cured = explain_incident(incident(**known, restored_step=3, downtime_seconds=2.0))
+    assert "Nothing has to be done" in cured
+    assert "smaller batch_size" in cured
+    assert first not in cured
+    anew = explain_incident(incident(**known, downtime_seconds=2.0))  # from its top
+    assert "Nothing has to be done" in anew
+    going_on: dict[str, Any] = {"restored_step": 3, "downtime_seconds": None}
+    for other in (
+        going_on,
+        {"remedy": {**sliced, "kind": "restart"}, "downtime_seconds": 2.0},
+        {"cause": "host_oom", "downtime_seconds": 2.0},
+        {"advice": "Details are for its owner.", "downtime_seconds": 2.0},
+    ):
+        told = explain_incident(incident(**{**known, **other}))
+        assert "Nothing has to be done" not in told
+        assert (first in told) == ("advice" not in other)
 
 
 def test_a_refusal_is_told_as_what_it_is() -> None:
@@ -355,3 +382,14 @@ def test_a_remedy_without_slices_is_told_of_none() -> None:
     remedy: dict[str, Any] = {"kind": "restart", "changes": {}, "because": "x"}
     assert slices_asked({}) is None
     assert with_slices(remedy, 4, measured=True) == remedy
+
+
+@pytest.mark.parametrize("cause", [Cause.USER_ERROR, Cause.UNKNOWN])
+def test_the_log_is_asked_for_where_the_advice_says_so(cause: Cause) -> None:
+    """Not where another advice is given, nor where a refusal tells all of it."""
+    usual = incident(cause=cause, advice=ADVICE[cause])
+    assert asks_for_log(usual)
+    assert not asks_for_log({**usual, "advice": "Look elsewhere."})
+    assert not asks_for_log(incident(advice=ADVICE[Cause.DEVICE_OOM]))
+    refused = [{"line": None, "text": "no such Keras", "signature": "refused"}]
+    assert not asks_for_log({**usual, "because": refused})

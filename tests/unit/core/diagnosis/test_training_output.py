@@ -6,7 +6,11 @@ from operator import contains
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.diagnose import diagnose_log
+from supervisor.core.diagnosis.advice import ADVICE
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import record_of
+from supervisor.core.diagnosis.explain import HEADLINES, diagnosis_headline
 from supervisor.core.diagnosis.log_scanner import BLOCK, scan
 from supervisor.core.diagnosis.training_output import Loss, LostLosses, losses_in
 
@@ -86,3 +90,65 @@ def test_what_only_looks_like_a_loss_is_none() -> None:
     lost.feed(b"step 5 loss: nan without an end", 6)
     lost.feed(b"step 6 loss: 0.5\n", 7)
     assert lost.first == {}
+
+
+FALLS = "8/8 - loss: 0.9 - val_loss: nan\n8/8 - loss: 0.5 - val_loss: nan\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FALLS,
+        "train_loss=0.5, val_loss=nan",
+        "epoch 3: train loss 0.7, loss: 0.5, validation loss: nan",
+        "{'loss': 0.5}\n{'eval_loss': nan}",
+    ],
+)
+def test_a_validation_loss_alone_is_told_as_that(text: str) -> None:
+    """Training was well: the line that shows it, and what the loss of training was."""
+    found = diagnose_log(scan(f"{text}\n".encode()))
+    assert found.cause is Cause.NON_FINITE_LOSS
+    assert (
+        diagnosis_headline(found) == "only the validation loss became NaN or infinite"
+    )
+    first, second = found.because
+    assert "nan" in first.text
+    assert "stayed finite: " in second.text
+    assert second.text.endswith("loss 0.5.")
+    assert "validation data" in found.advice
+    assert "learning rate" not in found.advice
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "8/8 - loss: nan - val_loss: nan",
+        "8/8 - val_loss: nan",  # nothing is known of training
+        "8/8 - loss: 0.5 - aux_loss: nan - val_loss: 0.4",
+        "8/8 - loss: 0.5 - aux_loss: nan - val_loss: nan",
+        "{'loss': 0.0}\n{'eval_loss': nan}",  # as transformers prints NaN
+        "8/8 - loss: 0.5 - val_loss: nan\nInvalid loss, terminating training",
+    ],
+)
+def test_a_loss_of_training_that_is_lost_or_not_known_is_told_as_before(
+    text: str,
+) -> None:
+    """Where it cannot be told that training was well, nobody says so."""
+    found = diagnose_log(scan(f"{text}\n".encode()))
+    assert diagnosis_headline(found) == HEADLINES[Cause.NON_FINITE_LOSS]
+    assert found.advice == ADVICE[Cause.NON_FINITE_LOSS]
+
+
+def test_a_validation_loss_ends_no_process() -> None:
+    """An exception behind it, a signal, an exit code of the script's own say more; of a run
+    of ours that came to its end it is told."""
+    log = scan(FALLS.encode())
+    raised = scan(f"{FALLS}ValueError: own words\n".encode())
+    assert diagnose_log(raised).cause is Cause.USER_ERROR
+    killed = Evidence(exit=record_of(None, 15))
+    assert diagnose_log(log, evidence=killed).cause is Cause.PREEMPTED
+    left = Evidence(exit=record_of(3, None), log=log, script_exit_code=3)
+    assert diagnose(left).cause is Cause.USER_ERROR
+    done = diagnose(Evidence(exit=record_of(0, None), log=log, finished=True))
+    assert diagnosis_headline(done).startswith("only the validation loss")
+    assert "validation data" in done.advice
