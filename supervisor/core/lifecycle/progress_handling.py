@@ -180,6 +180,7 @@ def done_again(run: RunState, last_step: int | None) -> tuple[Effect, ...]:
     update = UpdateIncident(
         attempt=about.number,
         recovery=about.recovery,
+        restored_step=restored[0],
         lost_steps=max(last_step - restored[0], 0),
     )
     return (update,)

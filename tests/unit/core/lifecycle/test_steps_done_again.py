@@ -52,9 +52,12 @@ def lived(run: RunState, part: Part) -> tuple[RunState, list[Effect]]:
 
 
 def told(effects: list[Effect]) -> dict[int, int]:
-    """By the attempt that failed: how many steps were done again after it."""
+    """By the attempt that failed: how many steps were done again after it. From which
+    step on is told with it."""
     updates = [one for one in effects if isinstance(one, UpdateIncident)]
-    return {u.attempt: u.lost_steps for u in updates if u.lost_steps is not None}
+    counted = [one for one in updates if one.lost_steps is not None]
+    assert all(one.restored_step is not None for one in counted)
+    return {u.attempt: u.lost_steps for u in counted if u.lost_steps is not None}
 
 
 STORIES: tuple[tuple[list[Part], dict[int, int]], ...] = (
