@@ -140,12 +140,12 @@ def begin(
     latest = ledger.latest_run(job.name)
     earlier = None if latest is None else _earlier(latest, paths, job.spec)
     start = _start(job, earlier, choice)
-    spec, withdrawn = job.spec.model_dump(mode="json"), ""
+    spec, edited = job.spec.model_dump(mode="json"), False
     if latest is not None and start is ResumeDecision.RESUME:
+        edited = latest.script_hash != job.script_hash
+        if edited:  # before the new hash is there: a kill in between must not hide it
+            _withdraw_promise(ledger, latest.id, now=clock.wall())
         ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
-        if latest.script_hash != job.script_hash:
-            because = _withdraw_promise(ledger, latest.id, now=clock.wall())
-            withdrawn = f"; {UNPROMISED}: {because}"
         row = ledger.latest_run(job.name) or latest
     else:
         row = ledger.begin_run(
@@ -159,6 +159,9 @@ def begin(
             place=place,
         )
     run_paths = paths_of(row, paths)
+    greeting = _greeting(job, row, run_paths, start)
+    if edited:
+        greeting += f"; {UNPROMISED}: {OTHER_SCRIPT}"
     if row.place is None:
         _make_room(job, row, run_paths)
     return Begun(
@@ -167,7 +170,7 @@ def begin(
         paths=run_paths,
         ledger=ledger,
         clock=clock,
-        greeting=_greeting(job, row, run_paths, start) + withdrawn,
+        greeting=greeting,
         modules=decide_modules(
             earlier, start, person=choice.person, accept_changes=choice.accept_changes
         ),
@@ -175,15 +178,13 @@ def begin(
     )
 
 
-def _withdraw_promise(ledger: Ledger, run: int, *, now: float) -> str:
+def _withdraw_promise(ledger: Ledger, run: int, *, now: float) -> None:
     """The run began with another script: nothing that is to come can be to the bit what
-    that would have made. Kept with the newest attempt, as what that said itself is.
-    Returns why."""
+    that would have made. Kept with the newest attempt, as what that said itself is."""
     attempts = ledger.attempts(run)
     if attempts:
         other = Unpromised(fit=None, because=OTHER_SCRIPT)
         ledger.put_attempt(run, replace(attempts[-1], unpromised=other), now=now)
-    return OTHER_SCRIPT
 
 
 def planned_start(

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.command import Trainwarden
 from tests.support.script_packages import SCRIPT_PACKAGES
+from tests.support.zygote import OTHER_BACKENDS
 
 pytestmark = pytest.mark.slow
 REFERENCE = Path(__file__).parents[2] / "trainers" / "reference"
@@ -31,6 +32,18 @@ def test_certified(trainwarden: Trainwarden, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     *_, last = done.stdout.splitlines()
     assert last.startswith("certified ("), done.stdout
+
+
+@pytest.mark.skipif(
+    not (OTHER_BACKENDS / "jax").is_dir(),
+    reason="JAX is not here: make .venv/other-backends",
+)
+def test_on_jax_certified(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same on Keras' JAX back end."""
+    monkeypatch.setenv("PYTHONPATH", str(OTHER_BACKENDS))
+    test_certified(trainwarden, "on_jax")
 
 
 def test_a_unet_out_of_memory(trainwarden: Trainwarden) -> None:

@@ -2,5 +2,5 @@
 supervisor.
 
 Each module says when it helps and where its traps are; docs/toolbox.md has them in one
-table, with what each saves and costs.
+table.
 """

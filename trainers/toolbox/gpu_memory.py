@@ -6,7 +6,7 @@ operation, PyTorch what it needs. Under ``trainwarden run`` it is ``memory.gpu``
 
 Traps: it has to be said before the first operation (on JAX: before JAX is imported); on
 TensorFlow a GPU has a limit *or* growth, and growth is the same for all; a limit is of the
-allocator alone, beside which the CUDA context and its libraries take some 0.3 to 1 GiB; a
+allocator alone, beside which the CUDA context and its libraries take memory of their own; a
 pool that grows does not shrink, and a shared one gets fragmented.
 """
 

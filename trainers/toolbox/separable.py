@@ -1,12 +1,12 @@
 """A depthwise-separable convolution block, in place of a convolution.
 
 When: convolutions of many filters hold most parameters, or most of a step's time: a 3 by 3
-convolution costs eight to nine times as many multiplications. It is another model: train
+convolution costs eight to nine times as many multiplications (Howard et al. 2017). It is another model: train
 it from the start, and compare what it learns.
 
 Traps: it saves weights, gradients and optimizer state, but not activations, which are
 most of what a step needs where images are large. Between its two convolutions it keeps one
-more image than the convolution did, so the peak may rise (docs/toolbox.md: measured).
+more image than the convolution did, so the peak may rise.
 The first layer, of three channels, gains nothing.
 """
 

@@ -1,7 +1,7 @@
 """Gradients in slices are those of the whole batch, in less memory."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -23,9 +23,17 @@ def _wrapped(step: Callable[..., Any], kind: str) -> Any:
     return tf.function(step, jit_compile=kind == "xla")
 
 
+class SmallLoss(NamedTuple):
+    """The mean loss of a small model, and its variables."""
+
+    of: Callable[..., Any]
+    variables: list[Any]
+    """The last is of no use."""
+
+
 @pytest.fixture
-def loss_of() -> Callable[..., Any]:
-    """The mean loss of a small model that has a weight of no use, as well."""
+def small() -> SmallLoss:
+    """Of a small model that has a weight of no use, as well."""
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(3)]
     model = keras.Sequential([keras.Input((8,)), *layers])
@@ -34,15 +42,14 @@ def loss_of() -> Callable[..., Any]:
     def of(x: Any, y: Any) -> Any:
         return loss(y, model(x, training=True))
 
-    of.variables = [*model.trainable_variables, tf.Variable([1.0, 2.0])]  # type: ignore[attr-defined]
-    return of
+    return SmallLoss(of, [*model.trainable_variables, tf.Variable([1.0, 2.0])])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("slices", [1, 4, 12])
-def test_same_as_the_whole(loss_of: Callable[..., Any], kind: str, slices: int) -> None:
+def test_same_as_the_whole(small: SmallLoss, kind: str, slices: int) -> None:
     """With a last slice that is shorter, and with more slices than samples."""
-    variables = loss_of.variables  # type: ignore[attr-defined]
+    loss_of, variables = small
     x = tf.random.stateless_normal((SAMPLES, 8), [1, 2])
     y = tf.constant([0, 1, 2, 2, 2, 1, 0, 0, 1, 2])
     with tf.GradientTape() as tape:
