@@ -4,9 +4,11 @@
 
 A pair is one process of plain Python and one attempt, at the default schedule and with a
 memory tier. They train in turns, a stretch each (in the order ABBA), so that a machine
-that is busy or slow for a while is so for both. A row is the ratio of what a step takes,
-by the clock and in processor time of all threads: the mean of the medians of each pair of
-processes with its standard error, and the least and most of them (two processes of plain
+that is busy or slow for a while is so for both. A row is the ratio of what a step takes:
+its mean by the clock (snapshots and all), its median by the clock (a step in which nothing
+of ours is due, and no other process has the core), and its mean in processor time of all
+threads. Each is the mean over the pairs of processes, of the medians of their stretches,
+with its standard error, and the least and most of them (two processes of plain
 Python differ by some 2 to 8 % for as long as they live: by the order of their hashes,
 which is one here, and by where their memory happens to lie, which more pairs even out).
 
@@ -34,7 +36,7 @@ from typing import NamedTuple
 from tests.support.attempts import Attempts
 
 SCRIPT = """
-import itertools, json, socket, sys, time
+import itertools, json, socket, statistics, sys, time
 import keras
 import numpy as np
 import tensorflow as tf
@@ -46,6 +48,12 @@ IMAGES = ((32, 32, 3), [layers.Conv2D(32, 3, 2, "same", activation="relu"),
     layers.Conv2D(64, 3, 2, "same", activation="relu"), layers.Flatten(),
     layers.Dense(256, "relu"), layers.Dense(10)], 64)
 
+def taken(times, used):
+    '''What a step took: mean and median by the clock, and mean of processor time.'''
+    steps = len(times) - 1
+    median = statistics.median(b - a for a, b in itertools.pairwise(times))
+    return [(times[-1] - times[0]) / steps, median, used / steps]
+
 class Turns(keras.callbacks.Callback):
     '''Trains when it is asked to, for so many seconds; tells what its steps took.'''
 
@@ -54,22 +62,21 @@ class Turns(keras.callbacks.Callback):
         self.peer = socket.socket(socket.AF_UNIX)
         self.peer.connect(place)
         self.lines = self.peer.makefile()
-        self.until = self.steps = 0
-        self.over = False
+        self.until, self.times, self.over = 0, [], False
 
     def step(self):
-        self.steps += 1
-        if (now := time.perf_counter()) < self.until:
+        self.times.append(now := time.perf_counter())
+        if now < self.until:
             return
         if self.until:
             used = time.process_time() - self.used
-            told = [(now - self.began) / self.steps, used / self.steps]
+            told = taken(self.times, used)
             self.peer.sendall((json.dumps(told) + chr(10)).encode())
         asked = self.lines.readline()
         self.over = not asked
-        self.steps, self.used = 0, time.process_time()
-        self.began = time.perf_counter()
-        self.until = self.began + float(asked or 0)
+        self.used = time.process_time()
+        self.times = [time.perf_counter()]
+        self.until = self.times[0] + float(asked or 0)
 
     def on_train_batch_end(self, batch, logs=None):
         self.step()
@@ -99,16 +106,15 @@ class Stretch(keras.callbacks.Callback):
 
     def __init__(self, seconds):
         super().__init__()
-        self.seconds, self.steps = seconds, -5  # warm
+        self.seconds, self.cold, self.times = seconds, 5, []
 
     def on_train_batch_end(self, batch, logs=None):
-        self.steps += 1
-        now = time.perf_counter()
-        if not self.steps:
-            self.began, self.used = now, time.process_time()
-        elif self.steps > 0 and now - self.began > self.seconds:
-            used = time.process_time() - self.used
-            self.told = [(now - self.began) / self.steps, used / self.steps]
+        self.times.append(time.perf_counter())
+        if self.cold:
+            self.cold -= 1
+            self.times, self.used = self.times[-1:], time.process_time()
+        elif self.times[-1] - self.times[0] > self.seconds:
+            self.told = taken(self.times, time.process_time() - self.used)
             self.model.stop_training = True
 
 def in_turns(model, data, stretches, seconds):
@@ -164,9 +170,12 @@ SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
 
 
 class OwnLoopStep(NamedTuple):
-    """What a step took."""
+    """What a step took in a stretch."""
 
     seconds: float
+    """Its mean, by the clock."""
+    median: float
+    """Seconds by the clock."""
     processor: float
     """Seconds of processor time, all threads."""
 
@@ -255,7 +264,7 @@ def row(kind: str, pairs: list[list[list[OwnLoopStep]]]) -> str:
     cells = [f"{kind:22}"]
     alone = statistics.median(step.seconds for plain, _ in pairs for step in plain)
     cells.append(f"{1e3 * alone:6.2f} ms")
-    for field in range(2):
+    for field in range(len(OwnLoopStep._fields)):
         ratios = [
             [ours[field] / theirs[field] for theirs, ours in zip(*pair, strict=True)]
             for pair in pairs
@@ -273,7 +282,7 @@ def row_in_turns(kind: str, sides: list[list[OwnLoopStep]]) -> str:
     """What the table says of one kind, within one process."""
     alone = statistics.median(step.seconds for step in sides[0])
     cells = [f"{kind:22} {1e3 * alone:6.2f} ms"]
-    for field in range(2):
+    for field in range(len(OwnLoopStep._fields)):
         ratios = [
             ours[field] / keras[field] for keras, ours in zip(*sides, strict=True)
         ]
@@ -294,8 +303,8 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
     print(
-        "a step                    alone     by the clock"
-        "                      processor time"
+        f"{'a step':25} {'alone':9} {'mean, by the clock':34}"
+        f"{'median, by the clock':34}processor time"
     )
     with tempfile.TemporaryDirectory() as place:
         script = Path(place) / "loop.py"
