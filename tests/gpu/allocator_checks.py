@@ -73,6 +73,23 @@ def again(place: CheckPlace, *, xla: bool) -> CheckFacts:
     return seen
 
 
+def limited(place: CheckPlace, *, backend: str) -> CheckFacts:
+    """The toolbox holds a process to its limit, and lets it grow without one."""
+    told = {"KERAS_BACKEND": backend}
+    facts = {
+        how: told_by(place, "toolbox_limit", how, more=told)
+        for how in ("limit", "grow")
+    }
+    seen = CheckFacts(facts=facts)
+    for how, found in facts.items():
+        seen.expect(not found["small"], f"{how}: {found['small']}")
+        seen.expect(not found["half"], f"{how}: half of it: {found['half']}")
+    seen.expect(facts["limit"]["twice"], "twice the limit can be had")
+    seen.expect(not facts["grow"]["twice"], f"growth: {facts['grow']['twice']}")
+    seen.expect(facts["grow"]["taken"] < 2 * GIB, f"{facts['grow']['taken']} at once")
+    return seen
+
+
 def figures(place: CheckPlace, *, backend: str) -> CheckFacts:
     """What the allocator of ``backend`` counts."""
     return CheckFacts(
@@ -107,6 +124,16 @@ CHECKS = (
             room_bytes=5 * GIB,
         )
         for name, how, xla in (("again", "without", False), ("again_xla", "with", True))
+    ),
+    *(
+        GpuCheck(
+            name=f"limited_{backend}",
+            what=f"{backend}: the toolbox' limit of a process, and growth without one",
+            run=partial(limited, backend=backend),
+            needs=(backend, "keras"),
+            room_bytes=4 * GIB,
+        )
+        for backend in ("tensorflow", "torch")
     ),
     GpuCheck(
         name="figures_jax",
