@@ -256,9 +256,13 @@ def crowded(place: CheckPlace, *, backend: str) -> CheckFacts:
         place.released(pid)
         seen.expect(run.ended(PATIENCE_SECONDS), "it did not end once there was room")
     facts = kept(place, seen, "crowded", run.done)
-    because = [text for one in facts["incidents"] for text in one["because"]]
+    told = [
+        text
+        for one in facts["incidents"]
+        for text in (*one["because"], one["remedy"]["because"])
+    ]
     if place.gpu.pids_compare:
-        seen.expect(any(str(pid) in text for text in because), f"not named: {because}")
+        seen.expect(any(str(pid) in text for text in told), f"not named: {told}")
     else:
         seen.left_out.append(OTHER_PIDS)
     seen.expect(facts["exit_code"] == 0, facts["said"])

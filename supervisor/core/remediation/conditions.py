@@ -13,6 +13,10 @@ from supervisor.core.remediation.escalation import FailureContext
 
 NEAR_THE_LIMIT = 0.7
 """From this share of the allocator's limit on, a library's failure is for memory."""
+UNSURE_BYTES = 2**30
+"""Of what a context and a framework's libraries take, and of what they leave unused: with
+less to spare it is not known whether there was room. On an H200 a process that had 2 MiB
+was refused 288 MiB where, by its figures, 1.5 GiB were left beside another one."""
 SAME_STEP = 1
 """Two failures at most so many steps apart happened at the same step."""
 
@@ -83,16 +87,16 @@ def foreign_tenant(case: FailureContext) -> bool:
 
 
 def has_room_beside(case: FailureContext) -> bool:
-    """Whether every GPU of the attempt had room for what was asked for beside all that
-    others hold there: then a limit of the attempt's own is what was reached. False: not,
-    or not known."""
+    """Whether every GPU of the attempt clearly had room for what was asked for beside all
+    that others hold there: then a limit of the attempt's own is what was reached. False:
+    not, or not known."""
     memory = case.diagnosis.memory
     if memory is None or memory.requested_bytes is None:
         return False
     held = memory.pool_bytes or memory.in_use_bytes
     if held is None:
         return False
-    needed = held + memory.requested_bytes + CONTEXT_BYTES
+    needed = held + memory.requested_bytes + CONTEXT_BYTES + UNSURE_BYTES
     mine, ours = visible_gpus(case), case.evidence.own_pids
     seen = [gpu for gpu in case.gpus if gpu.uuid in mine]
     return bool(seen) and all(_has_room(gpu, needed, ours=ours) for gpu in seen)
@@ -103,7 +107,8 @@ def _has_room(gpu: Gpu, needed: int, *, ours: Collection[int]) -> bool:
         return False
     others = [one.bytes for one in gpu.processes if one.pid not in ours]
     known = [one for one in others if one is not None]
-    return len(known) == len(others) and needed + sum(known) <= gpu.memory.total
+    usable = gpu.memory.total - (gpu.memory.reserved or 0)
+    return len(known) == len(others) and needed + sum(known) <= usable
 
 
 def device_full(case: FailureContext) -> bool:

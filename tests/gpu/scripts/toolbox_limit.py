@@ -9,7 +9,7 @@ import sys
 
 import keras
 
-from trainers.toolbox import grow_gpu_memory, limit_gpu_memory
+from trainers.toolbox.gpu_memory import grow_gpu_memory, limit_gpu_memory
 
 LIMIT = 2**30
 FLOAT_BYTES = 4

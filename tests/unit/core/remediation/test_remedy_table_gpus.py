@@ -6,6 +6,7 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.diagnosis.signatures.memory_rows import NO_ROOM_TO_BEGIN
+from supervisor.core.gpu.gpu_readings import GpuMemory
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, autopsy_of
 from supervisor.core.remediation.overrides import Awaited, Overrides
@@ -60,6 +61,24 @@ def test_a_limit_of_its_own_is_no_tenants_fault() -> None:
         Cause.DEVICE_OOM, gpus=(gpu(0, replace(TENANT, bytes=None), TENANT),)
     )
     assert unknown.fail(memory=limited).remedy_step == "wait"
+
+
+def test_nearly_no_room_beside_a_tenant_is_none() -> None:
+    """Seen on an H200: data of 288 MiB were refused, and the run was ended as if they
+    never fitted, where another process held all but 1.5 GiB of the GPU."""
+    total, reserved = 143_771 << 20, 600 << 20
+    memory = GpuMemory(total=total, used=0, free=0, reserved=reserved)
+    asked = MemoryFigures(pool_bytes=2 << 20, requested_bytes=288 << 20)
+
+    def step(left: int) -> str | None:
+        other = replace(TENANT, bytes=total - reserved - left)
+        crowded = replace(gpu(0, other), memory=memory)
+        story = Story(Cause.DEVICE_OOM, gpus=(crowded,), batch=None)
+        told = story.fail(memory=asked, subject=OomSubject.DATA, steps_done=0)
+        return told.remedy_step
+
+    assert step(1536 << 20) == "wait"
+    assert step(8 * GIB) is None  # which nobody's end would change
 
 
 def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
