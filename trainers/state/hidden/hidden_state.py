@@ -6,8 +6,10 @@ cannot be saved is named then, long before the crash that would lose it.
 """
 
 import logging
+import pathlib
 import sys
 import threading
+import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -83,6 +85,12 @@ def of_call(
     return HiddenState(model, callbacks, own, more)
 
 
+def _where(error: Exception) -> str:
+    """``error``, and the line that raised it: of the script's own attributes, or ours."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{error!r}, {pathlib.Path(last.filename).name}:{last.lineno}"
+
+
 def told_of(state: Mapping[str, Any]) -> list[str]:
     """Why bits are not promised any more once ``state``, of a snapshot, is restored."""
     baked = (state.get(KEY) or {}).get("baked", ())
@@ -114,7 +122,7 @@ class HiddenState:
         try:
             self._mark()
         except Exception as error:  # noqa: BLE001  # of the script's own attributes, too
-            self._wrong = repr(error)
+            self._wrong = _where(error)
 
     def _mark(self) -> None:
         found = self._look()
@@ -168,7 +176,7 @@ class HiddenState:
             if self._wrong is None:
                 return self._changes(places)
         except Exception as error:  # noqa: BLE001  # it must not end training
-            self._wrong = repr(error)
+            self._wrong = _where(error)
         return {"values": {}}, [], [UNSEEN.format(self._wrong)]
 
     def _changes(
@@ -310,7 +318,7 @@ class HiddenState:
         try:
             return self._give_back(state, stored, places)
         except Exception as error:  # noqa: BLE001  # as in ``capture``
-            return [UNSEEN.format(repr(error))]
+            return [UNSEEN.format(_where(error))]
 
     def _give_back(
         self, state: Mapping[str, Any], stored: Mapping[str, np.ndarray], places: Places
