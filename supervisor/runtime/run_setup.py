@@ -376,7 +376,11 @@ def adopt_end(supervisor: Supervisor, begun: Begun, number: int) -> None:
     telemetry.close()
     archive = RunArchive(begun.ledger)
     keep_totals(archive, begun.row.id, number, telemetry.view.tiers)
-    supervisor.adopt(exited, recovery=telemetry.recovery.events)
+    supervisor.adopt(
+        exited,
+        recovery=telemetry.recovery.events,
+        unpromised=telemetry.unpromised,
+    )
 
 
 def policy_of(row: RunRow, spec: Spec) -> Policy:
