@@ -154,6 +154,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
     return _known(
         ("state", str(run["state"]), state_words),
         ("elapsed", run["elapsed_seconds"], format_duration),
+        ("between its commands", run.get("paused_seconds") or None, format_duration),
         (GOODPUT, goodput_text(spent), str),
         ("attempts", run["attempts"], str),
         ("incidents", run["incidents"], str),

@@ -15,6 +15,7 @@ from supervisor.cli.options import json_option, show
 from supervisor.cli.sources.daemon_client import answering, box_option, tell_gone
 from supervisor.cli.sources.run_reader import told_history
 from supervisor.core.jobs.accounting.run_summary import (
+    WHAT_IS_ELAPSED,
     WHAT_IS_LOST,
     RunFilter,
     RunSummary,
@@ -144,6 +145,8 @@ def _print(runs: list[RunSummary]) -> None:
     console.print(table)
     if any(run.lost_steps or run.downtime_seconds for run in runs):
         console.print(WHAT_IS_LOST)
+    if any(run.paused_seconds for run in runs):
+        console.print(WHAT_IS_ELAPSED)
 
 
 def row_of(run: RunSummary) -> list[str]:

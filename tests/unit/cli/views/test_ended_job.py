@@ -1,6 +1,7 @@
 """What a job came to, as it is told once it is over."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from supervisor.cli.views.ended_job import (
 from supervisor.cli.views.summary import FROM_THE_TOP, TO_RESUME, RunFigures
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.jobs.accounting.run_summary import WHAT_IS_ELAPSED
 from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotStatus
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.host.ledger.ledger import Ledger
 from tests.support.daemon_commands import invoke
 from tests.support.looked_at import BEGAN, a_run, an_attempt, finished_in_two
 
@@ -93,6 +96,30 @@ def test_a_job_that_gave_up(tmp_path: Path) -> None:
     (alone,) = json.loads(invoke("status", "--json", *place).stdout)
     assert "ended" not in alone
     assert SHOWN in invoke("status", *place).stdout
+
+
+def test_a_job_that_ended_twice(tmp_path: Path) -> None:
+    """How long nothing ran between its commands is told beside how long those took, in
+    all places."""
+    gave_up(tmp_path)
+    ended = BEGAN + 21.0
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.resume_run(1, script_hash="1", spec={}, now=ended + 3600.0)
+        ledger.set_state(
+            1,
+            state=JobState.GAVE_UP,
+            message="",
+            overrides=None,
+            ended_at=ended + 3609.0,
+        )
+    place = ("--state-dir", tmp_path)
+    text = invoke("status", "digits", *place).stdout
+    assert "  1 attempt in 30 s and 1 h 00 min between its commands" in text
+    (told,) = json.loads(invoke("status", "--json", "digits", *place).stdout)
+    assert told["ended"]["paused_seconds"] == 3600.0
+    listed = invoke("history", *place).stdout
+    assert " 30 s " in listed
+    assert WHAT_IS_ELAPSED in " ".join(listed.split())
 
 
 def test_the_incidents_say_why_themselves(tmp_path: Path) -> None:

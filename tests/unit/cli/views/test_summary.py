@@ -62,8 +62,8 @@ def test_a_run_that_another_command_began(tmp_path: Path) -> None:
     """How long it took in all, and how much of that was this command."""
     text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE, continued=True))
     assert text.startswith(
-        "digits: finished in 3 attempts, 10 min 00 s since it began, 1 min 00 s of"
-        " this command\n"
+        "digits: finished in 3 attempts, 10 min 00 s of all its commands, 1 min 00 s of"
+        " this one\n"
     )
 
 
