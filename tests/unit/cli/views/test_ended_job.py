@@ -122,6 +122,24 @@ def test_a_job_that_ended_twice(tmp_path: Path) -> None:
     assert WHAT_IS_ELAPSED in " ".join(listed.split())
 
 
+def test_nothing_to_explain_is_no_error(tmp_path: Path) -> None:
+    """Of a job that ended well it is said, with 0; an incident that never was is one."""
+    with a_run(tmp_path) as shown:
+        an_attempt(shown, 1, steps=range(2), began=0.0)
+    place = ("--state-dir", tmp_path)
+    done = invoke("explain", *place)
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "There is no incident: nothing went wrong.\n",
+    )
+    told = invoke("explain", "--json", *place)
+    assert json.loads(told.stdout) == {
+        "explanation": done.stdout.strip(),
+        "advisories": [],
+    }
+    assert invoke("explain", "99", *place).exit_code == 2
+
+
 def test_the_incidents_say_why_themselves(tmp_path: Path) -> None:
     """Each in a line of its own, and where the rest is."""
     gave_up(tmp_path)
