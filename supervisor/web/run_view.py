@@ -166,7 +166,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("main memory, run peak", run["host_peak_bytes"], format_size),
         ("GPU time", run["gpu_seconds"] or None, format_duration),
         ("steps done again", run["lost_steps"], str),
-        ("without a new step", run["downtime_seconds"], format_duration),
+        ("without a step", run["downtime_seconds"], format_duration),
     )
 
 

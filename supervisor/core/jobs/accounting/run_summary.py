@@ -59,8 +59,8 @@ class RunSummary:
 
 
 WHAT_IS_LOST = (
-    "lost: steps that were done again after crashes, and the time without a new step: from"
-    " the last step before each crash to the first one after it"
+    "lost: steps that were done again after crashes, and the time without a step: from the"
+    " last step before each crash to the first one after it, be that done again or new"
 )
 """How the figures are to be read, wherever there is one word for both."""
 
@@ -82,7 +82,7 @@ def elapsed_text(seconds: float, paused: float) -> str:
 
 def lost_text(steps: int, seconds: float) -> str:
     """What crashes cost, in words."""
-    return f"{counted(steps, 'step')} done again, {format_duration(seconds)} without a new step"
+    return f"{counted(steps, 'step')} done again, {format_duration(seconds)} without a step"
 
 
 def gpu_count(spec: Mapping[str, Any]) -> int | None:

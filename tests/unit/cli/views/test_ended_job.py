@@ -74,7 +74,7 @@ def test_a_job_that_gave_up(tmp_path: Path) -> None:
         f"  attempt 1 ended by user_error: {SHOWN}",
         "  1 attempt in 21 s",
         "  reached: epoch 2/8, 19 steps in all, loss 0.2500",
-        "  lost: 0 steps done again, 7.0 s without a new step",
+        "  lost: 0 steps done again, 7.0 s without a step",
         "  run peak: 169 MiB of 280 MiB for tensors, 919 MiB of main memory",
         f"  log: {log}",
         "the script raised an error of its own [user_error] → stop",
@@ -156,7 +156,7 @@ def test_a_job_that_has_finished(tmp_path: Path) -> None:
     text = invoke("status", "digits", *place).stdout
     assert "  2 attempts in 1 min 50 s\n" in text
     assert "  metrics: accuracy 0.85, val_accuracy 0.75 (epoch 8)\n" in text
-    assert "  lost: 4 steps done again, 6.0 s without a new step\n" in text
+    assert "  lost: 4 steps done again, 6.0 s without a step\n" in text
     assert "ended by" not in text
     (told,) = json.loads(invoke("status", "--json", "digits", *place).stdout)
     metrics: dict[str, Any] = told["ended"]["metrics"]

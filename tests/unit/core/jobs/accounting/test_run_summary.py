@@ -71,5 +71,5 @@ def test_gpus_of_a_spec() -> None:
 
 def test_what_was_lost_in_words() -> None:
     """Both figures, each with its unit."""
-    assert lost_text(1, 7.0) == "1 step done again, 7.0 s without a new step"
+    assert lost_text(1, 7.0) == "1 step done again, 7.0 s without a step"
     assert lost_text(12, 0.0).startswith("12 steps done again, ")
