@@ -145,7 +145,9 @@ def begin(
         edited = latest.script_hash != job.script_hash
         if edited:  # before the new hash is there: a kill in between must not hide it
             _withdraw_promise(ledger, latest.id, now=clock.wall())
-        ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
+        ledger.resume_run(
+            latest.id, script_hash=job.script_hash, spec=spec, now=clock.wall()
+        )
         row = ledger.latest_run(job.name) or latest
     else:
         row = ledger.begin_run(
@@ -310,22 +312,23 @@ def open_incident_of(
     ledger: Ledger, row: RunRow, attempts: Sequence[AttemptHistory], clock: Clock
 ) -> OpenIncident | None:
     """The incident that an earlier supervisor ended with, as long as no attempt followed:
-    of one that did nobody here knows when it made its first step. None: there is none, or
-    a person has started the run since."""
+    of one that did nobody here knows when it made its first step. None: there is none.
+    Where a person has started the run since, the time until then is not lost by it."""
     last = attempts[-1] if attempts else None
-    if last is None or last.cause is None or last.number < row.budget_since:
+    if last is None or last.cause is None:
         return None
     found = [one for one in ledger.incidents(run=row.id) if one.happened in ENDS]
     newest = found[-1] if found else None
     if newest is None or newest.attempt != last.number or newest.recovery:
         return None
-    if newest.downtime_seconds is not None:
+    by_hand = last.number < row.budget_since
+    if newest.downtime_seconds is not None and not by_hand:
         return None
     ago = clock.wall() - datetime.fromisoformat(newest.at).timestamp()
     return OpenIncident(
         attempt=newest.attempt,
         failed_step=newest.failed_step,
-        at=clock.now() - max(ago, 0.0),
+        at=None if by_hand else clock.now() - max(ago, 0.0),
     )
 
 
@@ -376,7 +379,11 @@ def adopt_end(supervisor: Supervisor, begun: Begun, number: int) -> None:
     telemetry.close()
     archive = RunArchive(begun.ledger)
     keep_totals(archive, begun.row.id, number, telemetry.view.tiers)
-    supervisor.adopt(exited, recovery=telemetry.recovery.events)
+    supervisor.adopt(
+        exited,
+        recovery=telemetry.recovery.events,
+        unpromised=telemetry.unpromised,
+    )
 
 
 def policy_of(row: RunRow, spec: Spec) -> Policy:

@@ -45,6 +45,7 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, taken_over
 from supervisor.core.lifecycle.table import step
+from supervisor.core.remediation.history import Unpromised, weakest
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
@@ -274,13 +275,21 @@ class Supervisor:
         self.progress.take_over(self.run.attempt)
         self.run = taken_over(self.run)
 
-    def adopt(self, exited: Exited, *, recovery: Sequence[Event] = ()) -> None:
+    def adopt(
+        self,
+        exited: Exited,
+        *,
+        recovery: Sequence[Event] = (),
+        unpromised: Unpromised | None = None,
+    ) -> None:
         """Begin with the end of an attempt that an earlier supervisor started.
 
         If it was drained, there is nothing left to decide: the run simply goes on.
         ``recovery``: what it told of the failure that it went on after last.
+        ``unpromised``: why it promised no bits, which nobody may have heard: a module
+        that was taken up is not told of again.
         """
-        before = self._after(recovery)
+        before = self._without_promise(self._after(recovery), unpromised)
         if exited.evidence.drained:
             history = before.history.updated(
                 cause=Cause.PREEMPTED,
@@ -292,6 +301,15 @@ class Supervisor:
         else:
             self.run = replace(before, phase=RunPhase.RUNNING, deadline=None)
             self._following.adopt(exited, self.devices)
+
+    def _without_promise(self, run: RunState, told: Unpromised | None) -> RunState:
+        last = run.history.last
+        if last is None or told is None:
+            return run
+        first = weakest((last.unpromised, told))
+        known = replace(run, history=run.history.updated(unpromised=first))
+        self.recorder.attempt(known.history.attempts[-1])
+        return known
 
     def _after(self, recovery: Sequence[Event]) -> RunState:
         """The run, where its attempt went on after a failed step as it had been allowed

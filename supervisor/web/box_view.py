@@ -12,7 +12,14 @@ from supervisor.web.markup import Element, tag
 from supervisor.web.run_view import error_text, loss_text
 from supervisor.web.scales import seconds_text
 
-JOB_HEADS = ("epoch", "step", "loss", "step time", "memory", "what is going on")
+JOB_HEADS = (
+    "epoch",
+    "step",
+    "loss",
+    "step time",
+    "memory between steps",
+    "what is going on",
+)
 """Of the columns that a job may have nothing in."""
 RUNS = 50
 """Of the history, the newest."""

@@ -154,6 +154,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
     return _known(
         ("state", str(run["state"]), state_words),
         ("elapsed", run["elapsed_seconds"], format_duration),
+        ("between its commands", run.get("paused_seconds") or None, format_duration),
         (GOODPUT, goodput_text(spent), str),
         ("attempts", run["attempts"], str),
         ("incidents", run["incidents"], str),
@@ -165,7 +166,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("main memory, run peak", run["host_peak_bytes"], format_size),
         ("GPU time", run["gpu_seconds"] or None, format_duration),
         ("steps done again", run["lost_steps"], str),
-        ("without a new step", run["downtime_seconds"], format_duration),
+        ("without a step", run["downtime_seconds"], format_duration),
     )
 
 

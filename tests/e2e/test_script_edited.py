@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -133,6 +135,61 @@ def test_a_person_is_asked_about_a_module_that_was_changed(
     assert incident["cause"] == "user_error"
     told = trainwarden("explain", str(incident["id"])).stdout
     assert "a module that the script imports was changed" in told
+    process = trainwarden.start(started[0], "--accept-changes", *started[1:])
+    taken_up = trainwarden.until(lambda status: status["promise"])
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert "not promised: " + taken_up["promise"] in output
+    assert f"{module}, which the script imports, was changed in" in taken_up["promise"]
+    kept = trainwarden.status()
+    assert kept is not None
+    assert kept["promise"] == taken_up["promise"]
+
+
+WITHDRAWING = """
+import pathlib, time
+from trainers.process.attempt_reporting import current
+
+def wait_for(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.05)
+
+print("waits", flush=True)
+wait_for("supervisor-stopped")
+if not pathlib.Path("withdrawn").exists():
+    current().withdraw("of what is not told again")
+    pathlib.Path("withdrawn").touch()
+wait_for("go")
+"""
+
+
+def test_a_promise_that_ended_while_nobody_heard_stays_ended(
+    trainwarden: Trainwarden,
+) -> None:
+    """The supervisor is stopped, and killed, before it reads it: the next one does."""
+    script = trainwarden.script(WITHDRAWING)
+    process = trainwarden.start("run", script)
+    trainwarden.until(lambda status: status["pid"])
+    wait_for(trainwarden, "waits\n")
+    process.send_signal(signal.SIGSTOP)
+    (trainwarden.directory / "supervisor-stopped").touch()
+    wait_until((trainwarden.directory / "withdrawn").exists)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    (trainwarden.directory / "go").touch()
+    again = trainwarden("run", script)
+    assert again.returncode == 0, again.stderr
+    kept = trainwarden.status()
+    assert kept is not None
+    assert kept["promise"] == "of what is not told again"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Until that holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def wait_for(trainwarden: Trainwarden, text: str) -> None:

@@ -268,6 +268,10 @@ class Attempt(PageReporter):
         """Tell the person who runs this."""
         self.say(RecordKind.NOTICE, sentence=sentence)
 
+    def withdraw(self, because: str) -> None:
+        """Say that bits are not promised, of the whole run."""
+        self.say(RecordKind.PROMISE, fit=None, bits=False, sentence=because)
+
     def wait_for_saver(self) -> None:
         """Wait until a snapshot in flight is on disk."""
         self.end.wait_for_saver()

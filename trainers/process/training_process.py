@@ -76,13 +76,15 @@ class TrainingProcess:
         package raises.
         """
         attempt, directive = self._attempt, self._attempt.directive
-        script, told = pinned_script.read(directive)
+        script, told, lost = pinned_script.read(directive)
         attempt.runs(script)
         if told is not None:
-            attempt.notice(told)
+            tell = attempt.withdraw if lost else attempt.notice
+            tell(told)
         pinned_modules.install(
             directive,
             tell=attempt.notice,
+            withdraw=attempt.withdraw,
             refuse=functools.partial(framework_setup.refuse, attempt),
         )
         attempt.files.begin()

@@ -15,6 +15,7 @@ from supervisor.cli.options import json_option, show
 from supervisor.cli.sources.daemon_client import answering, box_option, tell_gone
 from supervisor.cli.sources.run_reader import told_history
 from supervisor.core.jobs.accounting.run_summary import (
+    WHAT_IS_ELAPSED,
     WHAT_IS_LOST,
     RunFilter,
     RunSummary,
@@ -144,10 +145,12 @@ def _print(runs: list[RunSummary]) -> None:
     console.print(table)
     if any(run.lost_steps or run.downtime_seconds for run in runs):
         console.print(WHAT_IS_LOST)
+    if any(run.paused_seconds for run in runs):
+        console.print(WHAT_IS_ELAPSED)
 
 
 def row_of(run: RunSummary) -> list[str]:
-    """One run; what is not known is a dash."""
+    """One run; what is not known, or what it had none of, is a dash."""
     words = run.state.words
     state = f"{words} ({run.cause})" if run.exit_code == 1 else words
     return [
@@ -162,7 +165,7 @@ def row_of(run: RunSummary) -> list[str]:
         "-" if run.exit_code is None else str(run.exit_code),
         _or_dash(run.device_peak_bytes, format_size),
         _or_dash(run.host_peak_bytes, format_size),
-        "none" if run.gpus == 0 else _or_dash(run.gpu_seconds, format_duration),
+        _or_dash(run.gpu_seconds or None, format_duration),
         f"{counted(run.lost_steps, 'step')}, {format_duration(run.downtime_seconds)}",
     ]
 

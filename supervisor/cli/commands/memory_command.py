@@ -219,8 +219,11 @@ def figure_lines(report: MemoryReport) -> list[str]:
         ("largest free", figures.largest_free_bytes),
         ("allocatable", report.largest_allocatable_bytes),
     )
+    when = {"in use": _moment(report), "step peak": " (the most within a step)"}
     lines = [
-        f"{name:>13}: {format_size(size)}" for name, size in sizes if size is not None
+        f"{name:>13}: {format_size(size)}{when.get(name, '')}"
+        for name, size in sizes
+        if size is not None
     ]
     if figures.fragmentation is not None:
         lines.append(f"fragmentation: {figures.fragmentation:.1%}")
@@ -232,6 +235,13 @@ def figure_lines(report: MemoryReport) -> list[str]:
     if report.source == "counts":
         lines.append("the allocator's own counts: this one has no map")
     return lines
+
+
+def _moment(report: MemoryReport) -> str:
+    """When so much was in use."""
+    if report.source == "oom":
+        return " (as an allocation failed)"
+    return " (now, between steps)" if report.live else " (between steps)"
 
 
 def _draw_map(console: Console, report: MemoryReport) -> None:

@@ -1,5 +1,6 @@
 """Advice for a person, a table and what to do; and the same as JSON."""
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -49,6 +50,11 @@ TIGHT = (
     "it comes near the limit: a long run may need a little more than some steps show"
 )
 
+OF_IT = (
+    "of it: each step beside the same step of the script as it is, and of these parts the"
+    " median: it need not be that of the two medians under step"
+)
+
 NOTHING_FITS = (
     "nothing that was tried fits: see the peaks above, or a smaller batch or model"
 )
@@ -94,7 +100,7 @@ def _table(advice: Advice) -> Iterator[str]:
     for one in advice.trials:
         table.add_row(*_row(one, advice))
         if one.result is advice.as_it_is and not one.result.measured:
-            _add_reference(table, advice.reference)
+            _add_reference(table, advice)
     console = Console(width=WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(table)
@@ -111,18 +117,34 @@ def _row(one: Compared, advice: Advice) -> tuple[str, ...]:
     return (
         title,
         _size(result.peak_bytes) + (" !" if tight else ""),
-        _seconds(result.step_seconds),
-        "" if one.ratio is None else f"{one.ratio:.2f}",
+        *_times(one, advice),
         own,
     )
 
 
-def _add_reference(table: Table, reference: TrialResult | None) -> None:
+def _times(one: Compared, advice: Advice) -> tuple[str, str]:
+    """Of a step, and as a part of that of the script as it is, which is all of itself."""
+    if one.result is advice.reference and one.ratio is not None:
+        return _seconds(base_seconds(advice)), "1.00"
+    ratio = "" if one.ratio is None else f"{one.ratio:.2f}"
+    return _seconds(one.result.step_seconds), ratio
+
+
+def base_seconds(advice: Advice) -> float | None:
+    """What a step of the script as it is took, of its tries at the beginning and at the
+    end: what times are compared with. None: not known."""
+    tries = [one for one in (advice.reference, advice.again) if one is not None]
+    known = [one.step_seconds for one in tries if one.step_seconds is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _add_reference(table: Table, advice: Advice) -> None:
+    reference = advice.reference
     if reference is not None:
         table.add_row(
             "as it is, no limit",
             _size(reference.peak_bytes),
-            _seconds(reference.step_seconds),
+            _seconds(base_seconds(advice)),
             "1.00",
             "what the others are compared with",
         )
@@ -153,7 +175,12 @@ def numbers_text(found: NumbersFound) -> str:
 
 def notes_of(advice: Advice) -> list[str]:
     """What a person has to know of the figures."""
-    found = [FEW_STEPS.format(advice.question.steps), FIRST_FIT]
+    compared = any(one.ratio is not None for one in advice.trials)
+    found = [
+        *([OF_IT] if compared else []),
+        FEW_STEPS.format(advice.question.steps),
+        FIRST_FIT,
+    ]
     again, reference = advice.again, advice.reference
     if reference is not None and again is not None:
         found = [*_noise(advice, reference, again), *found]
@@ -204,7 +231,7 @@ def _best_lines(advice: Advice) -> Iterator[str]:
 
 
 def _figures(one: Compared) -> str:
-    ratio = "" if one.ratio is None else f", {one.ratio:.2f} of the step time"
+    ratio = "" if one.ratio is None else f", {one.ratio:.2f} of the step time as it is"
     return f"{_size(one.result.peak_bytes)}{ratio}"
 
 

@@ -14,8 +14,9 @@ from supervisor.cli.views.summary import (
     came_to,
     incident_lines,
 )
+from supervisor.core.jobs.accounting.run_summary import elapsed_text
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.text.units import counted, format_duration
+from supervisor.core.text.units import counted
 
 REPAIRED = (
     "once what ended it is mended, the same command resumes: with --accept-changes if the"
@@ -50,7 +51,7 @@ def ended_json(status: JobStatus, end: EndedRun) -> dict[str, Any]:
     whole = end.figures.whole
     names = (
         "elapsed_seconds", "attempts", "exit_code", "cause", "lost_steps",
-        "downtime_seconds", "device_peak_bytes", "device_limit_bytes", "host_peak_bytes",
+        "paused_seconds", "downtime_seconds", "device_peak_bytes", "device_limit_bytes", "host_peak_bytes",
     )  # fmt: skip
     return {
         **{name: None if whole is None else getattr(whole, name) for name in names},
@@ -67,7 +68,9 @@ def ended_lines(status: JobStatus, end: EndedRun) -> Iterator[str]:
     whole = end.figures.whole
     if whole is not None:
         lasted = whole.elapsed_seconds
-        took = "" if lasted is None else f" in {format_duration(lasted)}"
+        took = ""
+        if lasted is not None:
+            took = f" in {elapsed_text(lasted, whole.paused_seconds)}"
         yield f"  {counted(whole.attempts, 'attempt')}{took}"
     reached = reached_line(status)
     yield f"  reached: {reached or 'no step was done'}"

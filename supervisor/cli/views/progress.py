@@ -43,7 +43,7 @@ TIERS = {"memory": "in memory", "durable": "on disk"}
 def progress_line(status: JobStatus) -> str:
     """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
     if status.state is not JobState.RUNNING or status.step is None:
-        phase = f" ({doing(status)})" if status.phase and status.pid else ""
+        phase = phase_in_brackets(status)
         message = "" if status.message == status.state else f" · {status.message}"
         trial = slice_trial(status)
         more = "".join(f" · {one}" for one in (trial, stillness(status)) if one)
@@ -62,7 +62,7 @@ def progress_line(status: JobStatus) -> str:
         _slices(status),
         _snapshot(status),
         still,
-        "" if trains_on(status) else doing(status),
+        "" if trains_on(status) or short_of_memory(status) else doing(status),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -119,6 +119,13 @@ def doing(status: JobStatus) -> str:
     return PHASES.get(phase, phase)
 
 
+def phase_in_brackets(status: JobStatus) -> str:
+    """The same behind the state; nothing where a step found no memory: that is told
+    instead, and what it does in that time is to wait, not to compile."""
+    known = status.phase and status.pid and not short_of_memory(status)
+    return f" ({doing(status)})" if known else ""
+
+
 def trains_on(status: JobStatus) -> bool:
     """Whether what it does needs no word: it trains, or nobody knows."""
     return status.after_error is None and status.phase in {"training", None}
@@ -135,14 +142,22 @@ def _of(name: str, value: int | None, whole: int | None) -> str:
 
 
 def _memory(status: JobStatus) -> str:
-    if status.memory_in_use_bytes is None:
-        return ""
-    used = format_size(status.memory_in_use_bytes)
+    """The most that a step needs, which says whether it fits, and what is left of that in
+    between."""
+    used, peak = status.memory_in_use_bytes, status.memory_peak_bytes
+    limit = _of_limit(status)
+    if peak is None:
+        return "" if used is None else f"{format_size(used)}{limit} between steps"
+    between = "" if used is None else f", {format_size(used)} between steps"
+    return f"step peak {format_size(peak)}{limit}{between}"
+
+
+def _of_limit(status: JobStatus) -> str:
     if status.memory_limit_bytes is None:
-        return used
+        return ""
     estimate = status.allocator is not None and status.allocator.source == "estimate"
     about = "about " if estimate else ""
-    return f"{used} of {about}{format_size(status.memory_limit_bytes)}"
+    return f" of {about}{format_size(status.memory_limit_bytes)}"
 
 
 def slice_trial(status: JobStatus) -> str:

@@ -14,6 +14,7 @@ from supervisor.cli.views.progress import (
     USUAL_STEPS,
     doing,
     loss_beside_step,
+    phase_in_brackets,
     short_of_memory,
     slice_trial,
     trains_on,
@@ -139,7 +140,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         silence = f"nothing new for {_whole(view.silent_seconds)}"
     elapsed = _whole(view.elapsed_seconds)
     if not _trains(status):
-        phase = f" ({doing(status)})" if status.phase and status.pid else ""
+        phase = phase_in_brackets(status)
         attempt = f"attempt {status.attempt}" if status.attempt else ""
         told = status.message in {attempt, status.state}
         message = "" if told else status.message
@@ -149,9 +150,11 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
             (2, message),
             (6, slice_trial(status)),
             (4, elapsed),
+            (8, short_of_memory(status)),
             (8, silence),
         ]
-    phase = "" if trains_on(status) else doing(status)
+    short = short_of_memory(status)
+    phase = "" if trains_on(status) or short else doing(status)
     left = view.left_seconds if view.paced else None
     pace = status.step_seconds if view.paced else None
     return [
@@ -166,7 +169,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
         (3, _snapshot(status)),
         (4, elapsed),
         (9, "" if left is None else f"{_rough(left)} left"),
-        (11, short_of_memory(status)),
+        (11, short),
         (12, silence),
     ]
 
@@ -192,7 +195,9 @@ def _memory(status: JobStatus) -> str:
         return ""
     limit = status.memory_limit_bytes
     of = "" if limit is None else f" of {format_size(limit)}"
-    return f"{'step peak ' if status.memory_peak_bytes else ''}{format_size(used)}{of}"
+    if status.memory_peak_bytes:
+        return f"step peak {format_size(used)}{of}"
+    return f"{format_size(used)}{of} between steps"
 
 
 def _slices(status: JobStatus) -> str:

@@ -58,7 +58,7 @@ class RunFigures:
         whole = None if self.whole is None else self.whole.elapsed_seconds
         if not self.continued or whole is None:
             return here
-        return f"{format_duration(whole)} since it began, {here} of this command"
+        return f"{format_duration(whole)} of all its commands, {here} of this one"
 
 
 def figures(

@@ -130,7 +130,7 @@ AVERTED: Mapping[Cause, str] = {
 """Why a restart was planned."""
 
 
-WITHOUT = "without a new step"
+WITHOUT = "without a step"
 """As the glossary has it."""
 
 

@@ -106,20 +106,18 @@ class Certificate:
                 ]
             case Outcome.NOT_REPRODUCIBLE:
                 return [
-                    (
-                        f"no verdict ({killed}): two runs that nobody disturbs differ, too,"
-                        f" in {_listed(tuple(sorted(self.by_itself)))}"
-                    ),
-                    *said_before(self.unpromised),
-                    NOT_REPRODUCIBLE,
+                    f"no verdict ({killed}): two runs that nobody disturbs differ, too",
+                    *(said_before(self.unpromised) or [NOT_REPRODUCIBLE]),
+                    f"they differ in {_listed(tuple(sorted(self.by_itself)))}",
                 ]
             case _:
                 return [
                     (
-                        f"not certified ({killed}): of {what} these differ from a run that"
-                        f" nobody disturbed: {_listed(self.by_kill)}"
+                        f"not certified ({killed}): {len(self.by_kill)} of {what} differ"
+                        " from a run that nobody disturbed"
                     ),
                     *self._because(),
+                    f"they are {_listed(self.by_kill)}",
                     *self._where_to_look(),
                     *self._also_by_itself(),
                 ]

@@ -103,6 +103,8 @@ def decide_modules(
     if earlier is None or start is ResumeDecision.FRESH:
         return Changed.AS_KEPT  # nothing was kept yet
     asked = started_by_hand(earlier, start, person=person)
-    if accept_changes or (asked and not earlier.has_snapshot):
+    if not earlier.has_snapshot and (accept_changes or asked):
+        return Changed.NOTHING_SAVED
+    if accept_changes:
         return Changed.AS_IT_IS
     return Changed.REFUSED if person else Changed.AS_KEPT

@@ -128,6 +128,7 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
     incident, last = run.open_incident, run.history.last
     if incident is None or last is None:
         return run, ()
+    since = incident.at
     done = event.first_step is not None
     if not (done or event.restored_step is not None or event.deviations):
         return run, ()
@@ -140,7 +141,9 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         recovery=incident.recovery,
         restored_step=last.restored_step,
         lost_steps=lost,
-        downtime_seconds=_seconds_down(event, now, since=incident.at) if done else None,
+        downtime_seconds=_seconds_down(event, now, since=since)
+        if done and since is not None
+        else None,
         deviations=event.deviations,
     )
     return replace(run, open_incident=None if done else incident), (update,)
@@ -197,14 +200,15 @@ def without_a_step(run: RunState, at: float) -> Step:
     """The attempt after an incident came to no step until ``at`` (monotonic seconds), or
     never began: the time until then is lost to that incident all the same."""
     incident = run.open_incident
-    if incident is None:
-        return run, ()
+    closed = replace(run, open_incident=None)
+    if incident is None or incident.at is None:
+        return closed, ()
     update = UpdateIncident(
         attempt=incident.attempt,
         recovery=incident.recovery,
         downtime_seconds=max(at - incident.at, 0.0),
     )
-    return replace(run, open_incident=None), (update,)
+    return closed, (update,)
 
 
 def applied(run: RunState, event: Applied, _now: float) -> Step:

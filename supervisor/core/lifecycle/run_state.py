@@ -55,9 +55,10 @@ class OpenIncident:
 
     attempt: int
     failed_step: int | None
-    at: float
+    at: float | None
     """Monotonic seconds of its last step, or of its start where it made none; of a hang
-    those of its last progress, and of the exit where no step is counted."""
+    those of its last progress, and of the exit where no step is counted. None: the run had
+    ended by it, until a person let it go on: steps are done again, but no time is lost."""
     recovery: int = 0
     """Which failure of the attempt it is, where that goes on in its process."""
 

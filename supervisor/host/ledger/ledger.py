@@ -67,9 +67,17 @@ class Ledger(LedgerFile):
         assert latest is not None  # noqa: S101  # it was just written
         return latest
 
-    def resume_run(self, run: int, *, script_hash: str, spec: dict[str, Any]) -> None:
-        """A person starts run ``run`` again, perhaps with another spec."""
+    def resume_run(
+        self, run: int, *, script_hash: str, spec: dict[str, Any], now: float
+    ) -> None:
+        """A person starts run ``run`` again, perhaps with another spec. Since it ended
+        nothing ran: that is none of the time that it took."""
         with self.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET paused_seconds = paused_seconds"
+                " + max(?1 - coalesce(ended_at, ?1), 0.0) WHERE id = ?2",
+                (now, run),
+            )
             connection.execute(
                 "UPDATE runs SET state = ?1, script_hash = ?2, spec = ?3, ended_at = NULL,"
                 " budget_since = (SELECT coalesce(max(number), 0) + 1 FROM attempts"

@@ -183,5 +183,7 @@ MIGRATIONS = (
     "ALTER TABLE runs ADD COLUMN between_attempts TEXT",
     # A failed step that an attempt was allowed to go on after in its process.
     "ALTER TABLE runs ADD COLUMN offer TEXT",
+    # How long a run had ended before a person let it go on.
+    "ALTER TABLE runs ADD COLUMN paused_seconds REAL NOT NULL DEFAULT 0",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

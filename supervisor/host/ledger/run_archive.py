@@ -37,6 +37,8 @@ class ArchivedRun:
     began_at: float
     ended_at: float | None
     """In seconds since 1970; None: it has not."""
+    paused_seconds: float
+    """How long it had ended before a person let it go on."""
     forgotten: bool
     spec: Stored[dict[str, Any]]
     attempts: int
@@ -166,7 +168,7 @@ SELECT device_peak, device_limit FROM progress WHERE run = ? AND device_peak IS 
     ORDER BY device_peak DESC, attempt DESC LIMIT 1
 """
 _RUNS = """
-SELECT runs.id, job, number, user, state, began_at, ended_at, spec,
+SELECT runs.id, job, number, user, state, began_at, ended_at, paused_seconds, spec,
     forgotten_at IS NOT NULL AS forgotten,
     (SELECT count(*) FROM attempts WHERE run = runs.id) AS attempts,
     (SELECT sum(seconds) FROM progress WHERE run = runs.id) AS seconds,

@@ -21,7 +21,7 @@ from supervisor.core.lifecycle.events import (
     SnapshotFailed,
     WentOn,
 )
-from supervisor.core.remediation.history import Unpromised
+from supervisor.core.remediation.history import Unpromised, weakest
 from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.wire.event_file import (
     MOST_NS,
@@ -383,6 +383,8 @@ class Telemetry:
         self._polls_left = END_POLLS
         self.view = AttemptView()
         self.recovery = RecoveryNews()
+        self.unpromised: Unpromised | None = None
+        """The first reason that it told why bits are not promised."""
 
     def poll(self) -> list[Event]:
         """Take in new records; what the core should hear of them."""
@@ -391,6 +393,8 @@ class Telemetry:
         events = [event for record in records for event in heard(record)]
         for event in events:
             self.recovery.hear(event)
+            if isinstance(event, NoticeReceived):
+                self.unpromised = weakest((self.unpromised, event.unpromised))
         return events
 
     @property

@@ -11,6 +11,11 @@ MOST = 20
 """Sentences that are told, at most."""
 
 
+def unlike_others(sentence: str) -> str:
+    """What tells ``sentence`` from others: without its numbers."""
+    return sentence.translate(_DIGITS)
+
+
 def withdrawn_promises(events: Iterable[Path]) -> tuple[str, ...]:
     """The sentences in the event files of attempts, in order, each once: those that differ
     in numbers alone (a seed that comes from the clock is another one in each attempt) are
@@ -18,7 +23,7 @@ def withdrawn_promises(events: Iterable[Path]) -> tuple[str, ...]:
     found: dict[str, str] = {}
     for path in events:
         for sentence in _of_attempt(path):
-            found.setdefault(sentence.translate(_DIGITS), sentence)
+            found.setdefault(unlike_others(sentence), sentence)
     return tuple(found.values())[:MOST]
 
 

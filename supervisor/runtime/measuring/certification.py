@@ -30,13 +30,17 @@ from supervisor.core.jobs.changing_lines import ChangingLine, changing_lines
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.spec_values import SnapshotInterval
 from supervisor.core.lifecycle.events import DrainRequested
-from supervisor.core.text.log_level import Notifier
+from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.ledger.ledger import IncidentRow, Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.working_copy import WorkingCopy, copy_of, differing
-from supervisor.host.telemetry.withdrawn_promises import withdrawn_promises
+from supervisor.host.telemetry.attempt_telemetry import UNPROMISED
+from supervisor.host.telemetry.withdrawn_promises import (
+    unlike_others,
+    withdrawn_promises,
+)
 from supervisor.runtime.attempts.directive_builder import PlannedEnds
 from supervisor.runtime.run_setup import (
     Begun,
@@ -103,6 +107,23 @@ class Trial:
         return [self.paths.attempt(number).events for number in numbers]
 
 
+class WithdrawnOnce:
+    """Says in how far bits are not promised once, not in each attempt of all runs again;
+    numbers alone make no other sentence. All else is said."""
+
+    def __init__(self, say: Notifier) -> None:
+        self._say = say
+        self._known: set[str] = set()
+
+    def __call__(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
+        """As a ``Notifier``."""
+        known = unlike_others(text) in self._known
+        if text.startswith(UNPROMISED):
+            self._known.add(unlike_others(text))
+        if not known:
+            self._say(text, level=level)
+
+
 class Certification:
     """The runs of one script, in a directory of their own."""
 
@@ -118,6 +139,7 @@ class Certification:
     ) -> None:
         self._job, self._plan, self._root = job, plan, root
         self._observer, self._say, self._show = observer, say, show
+        self._said = WithdrawnOnce(say)
         self._seed = secrets.randbits(63) if plan.seed is None else plan.seed
         self._draw = random.Random(self._seed)  # noqa: S311  # nobody is to be surprised
         self._base = Path(job.spec.working_directory or Path.cwd()).resolve()
@@ -219,7 +241,7 @@ class Certification:
             launcher=DirectLauncher(
                 environments=self._observer.population.environments
             ),
-            say=self._say,
+            say=self._said,
             show=show,
             observer=self._observer,
             planned=ends,

@@ -98,7 +98,10 @@ def _summary(run: ArchivedRun, *, followed: bool, now: float) -> RunSummary:
         state=state,
         began_at=utc(run.began_at),
         ended_at=None if run.ended_at is None else utc(run.ended_at),
-        elapsed_seconds=None if ended is None else max(ended - run.began_at, 0.0),
+        elapsed_seconds=None
+        if ended is None
+        else max(ended - run.began_at - run.paused_seconds, 0.0),
+        paused_seconds=run.paused_seconds,
         attempts=run.attempts,
         attempt_seconds=run.seconds,
         exit_code=EXIT_CODES.get(state),

@@ -17,8 +17,15 @@ from supervisor.core.diagnosis.result import (
 )
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
+    GateClear,
+    ProgressReported,
+    Spawned,
+)
+from supervisor.core.lifecycle.progress_handling import without_a_step
 from supervisor.core.lifecycle.run_state import Offer, OpenIncident
-from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import LossRecovery, Overrides
 from supervisor.core.remediation.policy import Decision
 from supervisor.host.ledger.ledger import Ledger
@@ -34,6 +41,7 @@ from supervisor.runtime.run_setup import (
     open_incident_of,
 )
 from supervisor.wire.paths import StatePaths
+from tests.support.lives import fresh, happen
 
 KILLED = RecordIncident(
     attempt=1,
@@ -73,6 +81,7 @@ def test_the_time_after_an_incident_goes_on_under_the_next_supervisor(
     incident = found(ledger, ENDED)
     assert incident is not None
     assert (incident.attempt, incident.failed_step) == (1, 41)
+    assert incident.at is not None
     assert Clock().now() - incident.at == pytest.approx(60.0, abs=5.0)
 
 
@@ -83,13 +92,35 @@ def test_an_incident_is_over_that_was_closed_forgiven_or_followed(
     assert found(ledger) is None
     assert found(ledger, ENDED, AttemptHistory(number=2)) is None
     assert found(ledger, ENDED, replace(ENDED, number=2)) is None
-    assert found(ledger, ENDED, budget_since=2) is None
     (row,) = ledger.latest_runs()
     unsaved = replace(KILLED, happened=IncidentKind.UNSAVED_ON_DISK)
     ledger.record_incident(row.id, unsaved, now=2.0)
     assert found(ledger, ENDED) is not None
     ledger.update_incident(row.id, UpdateIncident(attempt=1, downtime_seconds=2.0))
     assert found(ledger, ENDED) is None
+
+
+def test_what_a_person_lets_go_on_has_its_steps_done_again(ledger: Ledger) -> None:
+    """Those since the snapshot of a run that had given up are computed twice, as after any
+    other crash. That nobody was there for a night is no time that it cost."""
+    (row,) = ledger.latest_runs()
+    ledger.update_incident(row.id, UpdateIncident(attempt=1, downtime_seconds=2.0))
+    again = found(ledger, ENDED, budget_since=2)
+    assert again == OpenIncident(attempt=1, failed_step=41, at=None)
+    run, _ = happen(
+        replace(
+            fresh(), attempt=1, open_incident=again, history=History(attempts=(ENDED,))
+        ),
+        DeadlineExpired(),
+        GateClear(),
+        Spawned(8),
+    )
+    steps = (ProgressReported(restored_step=30), ProgressReported(first_step=31))
+    run, effects = happen(run, *steps)
+    assert effects[-1] == UpdateIncident(attempt=1, restored_step=30, lost_steps=11)
+    assert run.open_incident is None
+    left = replace(run, open_incident=again)
+    assert without_a_step(left, at=900.0) == (run, ())
 
 
 OFFER = Offer(

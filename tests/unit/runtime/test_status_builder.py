@@ -265,7 +265,7 @@ def test_when_a_hang_is_judged_is_told_by_the_files(
     PageWriter(files.page).set(
         phase=int(Phase.TRAINING), step=3, progress_ns=10**9, heartbeat_ns=beat_ns
     )
-    ledger.resume_run(1, script_hash="1", spec=spec)
+    ledger.resume_run(1, script_hash="1", spec=spec, now=5.0)
     assert status(ledger, tmp_path).hang_seconds is None
     paths.lock("digits").parent.mkdir(parents=True, exist_ok=True)
     lock = acquire(paths.lock("digits"))
@@ -301,12 +301,12 @@ def test_after_hangs_in_vain_a_longer_wait_is_told(
 ) -> None:
     """As long as its supervisor waits; not after a person has started it again."""
     spec = {"liveness": {"step": 120.0, "silent": 60.0}}
-    ledger.resume_run(1, script_hash="1", spec=spec)
+    ledger.resume_run(1, script_hash="1", spec=spec, now=5.0)
     for number in (3, 4):
         hung = AttemptHistory(number=number, cause=Cause.STALLED, snapshot_step=8)
         ledger.put_attempt(1, hung, now=2.0)
     if forgiven:
-        ledger.resume_run(1, script_hash="1", spec=spec)
+        ledger.resume_run(1, script_hash="1", spec=spec, now=5.0)
     ledger.put_attempt(1, AttemptHistory(number=5), now=3.0)
     paths = StatePaths(tmp_path)
     files = paths.run("digits", 1).attempt(5)

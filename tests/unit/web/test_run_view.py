@@ -89,10 +89,10 @@ def test_what_came_of_an_answer_is_told_without_a_further_step() -> None:
     """The time was lost all the same."""
     assert outcome_text(INCIDENT) == ""
     ended = {**INCIDENT, "downtime_seconds": 12.0}
-    assert outcome_text(ended) == "12 s passed without a new step."
+    assert outcome_text(ended) == "12 s passed without a step."
     went_on = {**ended, "restored_step": 4, "lost_steps": 2}
     assert outcome_text(went_on) == (
-        "Training went on from step 4; 2 steps done again; 12 s without a new step."
+        "Training went on from step 4; 2 steps done again; 12 s without a step."
     )
 
 

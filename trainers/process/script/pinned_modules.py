@@ -28,6 +28,15 @@ CHANGED = (
     " take up the changes, end the run and start it again with --accept-changes)"
 )
 TAKEN_UP = "{path} was changed since the last attempt, and is taken up as it is now"
+CHANGED_IN_THE_MIDDLE = (
+    "{path}, which the script imports, was changed in the middle of the run, and is taken"
+    " up as it is now (--accept-changes)"
+)
+CHANGED_AND_LOST = (
+    "{path}, which the script imports, was changed after the run began, and what it was"
+    " then is no longer kept: this attempt imports it as it is now"
+)
+ACCEPTED = frozenset({Changed.AS_IT_IS, Changed.NOTHING_SAVED})
 REFUSED = (
     "{path}, which the script imports, was changed since the run began, so the run would"
     " not end as it began: --accept-changes goes on with the new one, --fresh begins anew"
@@ -38,19 +47,21 @@ def install(
     directive: Directive,
     *,
     tell: Callable[[str], None],
+    withdraw: Callable[[str], None],
     refuse: Callable[[RefusalReason, str], None],
 ) -> None:
     """Stand before all other finders.
 
-    ``tell`` is given sentences for a person; ``refuse`` a reason and one with which
-    training ends.
+    ``tell`` is given sentences for a person; ``withdraw`` one why bits are not promised
+    any more; ``refuse`` a reason and one with which training ends.
     """
     if directive.kept_script:
         place = Path(directive.kept_script).with_name("modules")
         rule = Changed(directive.changed_modules)
-        sys.meta_path.insert(
-            0, Finder(PinnedCopies(place), rule, tell=tell, refuse=refuse)
+        finder = Finder(
+            PinnedCopies(place), rule, tell=tell, withdraw=withdraw, refuse=refuse
         )
+        sys.meta_path.insert(0, finder)
 
 
 def show_as_kept(path: str, content: bytes) -> None:
@@ -82,6 +93,11 @@ class PinnedCopies:
             if copy.name.endswith(_digest(content)):
                 return content
         return None
+
+    def differs(self, path: Path, content: bytes) -> bool:
+        """Whether something else was kept of ``path``, be the copy whole or not."""
+        copy = self._copies.get(_digest(bytes(path)))
+        return copy is not None and not copy.name.endswith(_digest(content))
 
     def keep(self, path: Path, content: bytes) -> None:
         """Copy it, instead of what was kept of ``path``. Raises OSError."""
@@ -128,10 +144,11 @@ class Finder:
         rule: Changed,
         *,
         tell: Callable[[str], None],
+        withdraw: Callable[[str], None],
         refuse: Callable[[RefusalReason, str], None],
     ) -> None:
         self._kept, self._rule = kept, rule
-        self._tell, self._refuse = tell, refuse
+        self._tell, self._withdraw, self._refuse = tell, withdraw, refuse
 
     def find_spec(
         self,
@@ -168,16 +185,26 @@ class Finder:
             kept = self._kept.of(path)
             if kept == content:
                 return
-            if kept is not None and self._rule is Changed.REFUSED:
+            changed = self._kept.differs(path, content)
+            if changed and self._rule is Changed.REFUSED:
                 self._refuse(RefusalReason.MODULE_CHANGED, REFUSED.format(path=path))
             if kept is not None and self._rule is Changed.AS_KEPT:
                 self._load_kept(spec, path, kept)
                 return
+            if changed:  # before it is kept: a kill in between must not hide it
+                self._say_taken_up(path)
             self._kept.keep(path, content)
-            if kept is not None:
-                self._tell(TAKEN_UP.format(path=path))
         except OSError:
             return  # a full disk keeps nothing, and costs no training
+
+    def _say_taken_up(self, path: Path) -> None:
+        """What is saved was made with another text, unless nothing is."""
+        if self._rule is Changed.NOTHING_SAVED:
+            self._tell(TAKEN_UP.format(path=path))
+            return
+        accepted = self._rule is Changed.AS_IT_IS
+        why = CHANGED_IN_THE_MIDDLE if accepted else CHANGED_AND_LOST
+        self._withdraw(why.format(path=path))
 
     def _load_kept(self, spec: ModuleSpec, path: Path, content: bytes) -> None:
         spec.loader = Loader(spec.name, str(path), content)
@@ -187,7 +214,7 @@ class Finder:
     def _removed(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
         """A module whose file is gone, of which there is a copy."""
         for place in _places(name, sys.path if path is None else path):
-            content = None if self._rule is Changed.AS_IT_IS else self._kept.of(place)
+            content = None if self._rule in ACCEPTED else self._kept.of(place)
             if content is None:
                 continue
             if self._rule is Changed.REFUSED:

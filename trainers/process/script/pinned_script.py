@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from supervisor.wire.files import open_regular, write_atomically
 from supervisor.wire.messages.directive import Directive
@@ -26,8 +27,17 @@ CHANGED_AND_LOST = (
 )
 
 
-def read(directive: Directive) -> tuple[bytes, str | None]:
-    """The script's bytes to run, and what is to be told about them.
+class ScriptSource(NamedTuple):
+    """The script's bytes to run, and what is to be told about them."""
+
+    content: bytes
+    told: str | None = None
+    lost: bool = False
+    """Whether it is not what the run began with, which nobody accepted."""
+
+
+def read(directive: Directive) -> ScriptSource:
+    """What to run.
 
     Raises OSError: the script cannot be read, and nothing of it was kept.
     """
@@ -42,15 +52,16 @@ def read(directive: Directive) -> tuple[bytes, str | None]:
     wanted = directive.script_hash
     if not wanted or script_hash(content, directive.args) == wanted:
         _keep(content, directive)
-        return content, None
+        return ScriptSource(content)
     if kept is None:
-        return content, CHANGED_AND_LOST.format(script=directive.script)
+        told = CHANGED_AND_LOST.format(script=directive.script)
+        return ScriptSource(content, told, lost=True)
     return _as_kept(directive, kept)
 
 
-def _as_kept(directive: Directive, content: bytes) -> tuple[bytes, str]:
+def _as_kept(directive: Directive, content: bytes) -> ScriptSource:
     show_as_kept(directive.script, content)
-    return content, CHANGED.format(script=directive.script)
+    return ScriptSource(content, CHANGED.format(script=directive.script))
 
 
 def _kept(directive: Directive) -> bytes | None:

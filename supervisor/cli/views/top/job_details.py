@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.views.progress import (
     ago,
-    doing,
     error_line,
+    phase_in_brackets,
     plan_line,
     remedy_lines,
     remote_line,
@@ -91,7 +91,7 @@ def job_facts(job: ListedJob | None, history: RecentSamples) -> Iterator[DetailF
 
 
 def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
-    state = f"{shown_state(job)}{_since(status)}"
+    state = f"{shown_state(job)}{phase_in_brackets(status)}"
     yield "state", state, STATE_TONES.get(str(status.state), Tone.NORMAL)
     yield "", status.message, Tone.NORMAL
     error = error_line(status)
@@ -103,11 +103,6 @@ def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
     yield "GPUs", ", ".join(job.get("gpus") or ()), Tone.NORMAL
     process = "" if status.pid is None else f", process {status.pid}"
     yield "attempt", f"{status.attempt}{process}", Tone.NORMAL
-
-
-def _since(status: JobStatus) -> str:
-    known = status.phase and status.pid is not None
-    return f" ({doing(status)})" if known else ""
 
 
 def _speed(
@@ -140,8 +135,9 @@ def _memory(
     status: JobStatus, job: ListedJob, history: RecentSamples
 ) -> Iterator[DetailFact]:
     trend = sparkline(history.memory[status.job])
-    used = f"{memory_gauge(job, BAR_CELLS)} {trend}".strip()
-    yield "memory", used, memory_tone(job)
+    gauge = memory_gauge(job, BAR_CELLS)
+    used = f"{gauge} between steps" if gauge else ""
+    yield "memory", f"{used} {trend}".strip(), memory_tone(job)
     if status.memory_peak_bytes is not None:
         yield "step peak", format_size(status.memory_peak_bytes), Tone.NORMAL
     if status.run_peak_bytes is not None:

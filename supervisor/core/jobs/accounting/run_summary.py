@@ -30,7 +30,8 @@ class RunSummary:
     """UTC, ISO 8601."""
     ended_at: str | None
     elapsed_seconds: float | None
-    """From its beginning to its end, or to now."""
+    """From its beginning to its end, or to now, without ``paused_seconds``: what its
+    commands took together."""
     attempts: int
     attempt_seconds: float | None
     """How long there was a training process."""
@@ -53,18 +54,35 @@ class RunSummary:
     step of the next, or to its end where it made none."""
     device_limit_bytes: int | None = None
     """What the allocator had to keep to in the attempt of that peak."""
+    paused_seconds: float = 0.0
+    """How long it had ended before somebody let it go on, all times together."""
 
 
 WHAT_IS_LOST = (
-    "lost: steps that were done again after crashes, and the time without a new step: from"
-    " the last step before each crash to the first one after it"
+    "lost: steps that were done again after crashes, and the time without a step: from the"
+    " last step before each crash to the first one after it, be that done again or new"
 )
 """How the figures are to be read, wherever there is one word for both."""
 
 
+WHAT_IS_ELAPSED = (
+    "elapsed: what the commands of a run took together; between them, when it had ended and"
+    " nobody had let it go on yet, nothing ran"
+)
+"""Told where a run had ended, and was let go on."""
+
+
+def elapsed_text(seconds: float, paused: float) -> str:
+    """How long a run took, in words; ``paused``: how long it had ended in between."""
+    took = format_duration(seconds)
+    return (
+        f"{took} and {format_duration(paused)} between its commands" if paused else took
+    )
+
+
 def lost_text(steps: int, seconds: float) -> str:
     """What crashes cost, in words."""
-    return f"{counted(steps, 'step')} done again, {format_duration(seconds)} without a new step"
+    return f"{counted(steps, 'step')} done again, {format_duration(seconds)} without a step"
 
 
 def gpu_count(spec: Mapping[str, Any]) -> int | None:

@@ -31,6 +31,14 @@ RUN = RunSummary(
 )
 
 
+def test_no_gpu_and_an_unknown_one_look_alike() -> None:
+    """A dash: the column has no second word for it. ``--json`` tells them apart."""
+    used = row_of(replace(RUN, gpus=1, gpu_seconds=60.0))
+    (column,) = [at for at, cell in enumerate(used) if cell == "1 min 00 s"]
+    assert row_of(replace(RUN, gpus=0, gpu_seconds=0.0))[column] == "-"
+    assert row_of(replace(RUN, gpus=None, gpu_seconds=None))[column] == "-"
+
+
 def test_a_state_is_told_in_words() -> None:
     """A script is given the value that does not change."""
     assert f"gave up ({RUN.cause})" in row_of(RUN)

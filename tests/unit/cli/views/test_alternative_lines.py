@@ -1,6 +1,7 @@
 """What ``advise`` says to a person."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 
 from supervisor.cli.sources.daemon_client import box_option
 from supervisor.cli.views.advised_spec import WrittenSpec
-from supervisor.cli.views.alternative_lines import lines
+from supervisor.cli.views.alternative_lines import OF_IT, lines
 from supervisor.core.jobs.spec import build_spec
 from supervisor.core.memory.alternatives import (
     ASYNC_ALLOCATOR,
@@ -62,8 +63,26 @@ def test_as_it_is_is_not_called_the_fastest_where_a_tight_one_is_faster() -> Non
     ) in said
     near = [one for one in said if one.startswith("faster, but near the limit: ")]
     assert near == [
-        "faster, but near the limit: jit_compile on: 950 bytes, 0.50 of the step time"
+        (
+            "faster, but near the limit: jit_compile on: 950 bytes, 0.50 of the step time"
+            " as it is"
+        )
     ]
+
+
+def test_what_times_are_compared_with_is_shown() -> None:
+    """The script as it is was tried first and last: the mean of both is the 1.00 of the
+    column, and stands in its row."""
+    first, last = measured(ratio=0.9), measured(ratio=1.1)
+    found = replace(advice(first, measured(JIT, ratio=0.5)), again=last.result)
+    said = list(lines(found, None))
+    (base,) = [one.split() for one in said if one.strip().startswith("as it is ")]
+    assert base[-3:] == ["100", "ms", "1.00"]
+    (other,) = [one for one in said if one.strip().startswith("jit_compile on ")]
+    assert " 50 ms 0.50 " in " ".join(other.split())
+    assert f"note: {OF_IT}" in said
+    alone = replace(measured(JIT), ratio=None)
+    assert f"note: {OF_IT}" not in list(lines(advice(alone), None))
 
 
 def test_what_was_applied_is_run_in_the_state_directory_that_was_named(

@@ -1,6 +1,7 @@
 """What a job came to, as it is told once it is over."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from supervisor.cli.views.ended_job import (
 from supervisor.cli.views.summary import FROM_THE_TOP, TO_RESUME, RunFigures
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.jobs.accounting.run_summary import WHAT_IS_ELAPSED
 from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotStatus
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.host.ledger.ledger import Ledger
 from tests.support.daemon_commands import invoke
 from tests.support.looked_at import BEGAN, a_run, an_attempt, finished_in_two
 
@@ -71,7 +74,7 @@ def test_a_job_that_gave_up(tmp_path: Path) -> None:
         f"  attempt 1 ended by user_error: {SHOWN}",
         "  1 attempt in 21 s",
         "  reached: epoch 2/8, 19 steps in all, loss 0.2500",
-        "  lost: 0 steps done again, 7.0 s without a new step",
+        "  lost: 0 steps done again, 7.0 s without a step",
         "  run peak: 169 MiB of 280 MiB for tensors, 919 MiB of main memory",
         f"  log: {log}",
         "the script raised an error of its own [user_error] → stop",
@@ -95,6 +98,48 @@ def test_a_job_that_gave_up(tmp_path: Path) -> None:
     assert SHOWN in invoke("status", *place).stdout
 
 
+def test_a_job_that_ended_twice(tmp_path: Path) -> None:
+    """How long nothing ran between its commands is told beside how long those took, in
+    all places."""
+    gave_up(tmp_path)
+    ended = BEGAN + 21.0
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.resume_run(1, script_hash="1", spec={}, now=ended + 3600.0)
+        ledger.set_state(
+            1,
+            state=JobState.GAVE_UP,
+            message="",
+            overrides=None,
+            ended_at=ended + 3609.0,
+        )
+    place = ("--state-dir", tmp_path)
+    text = invoke("status", "digits", *place).stdout
+    assert "  1 attempt in 30 s and 1 h 00 min between its commands" in text
+    (told,) = json.loads(invoke("status", "--json", "digits", *place).stdout)
+    assert told["ended"]["paused_seconds"] == 3600.0
+    listed = invoke("history", *place).stdout
+    assert " 30 s " in listed
+    assert WHAT_IS_ELAPSED in " ".join(listed.split())
+
+
+def test_nothing_to_explain_is_no_error(tmp_path: Path) -> None:
+    """Of a job that ended well it is said, with 0; an incident that never was is one."""
+    with a_run(tmp_path) as shown:
+        an_attempt(shown, 1, steps=range(2), began=0.0)
+    place = ("--state-dir", tmp_path)
+    done = invoke("explain", *place)
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "There is no incident: nothing went wrong.\n",
+    )
+    told = invoke("explain", "--json", *place)
+    assert json.loads(told.stdout) == {
+        "explanation": done.stdout.strip(),
+        "advisories": [],
+    }
+    assert invoke("explain", "99", *place).exit_code == 2
+
+
 def test_the_incidents_say_why_themselves(tmp_path: Path) -> None:
     """Each in a line of its own, and where the rest is."""
     gave_up(tmp_path)
@@ -111,7 +156,7 @@ def test_a_job_that_has_finished(tmp_path: Path) -> None:
     text = invoke("status", "digits", *place).stdout
     assert "  2 attempts in 1 min 50 s\n" in text
     assert "  metrics: accuracy 0.85, val_accuracy 0.75 (epoch 8)\n" in text
-    assert "  lost: 4 steps done again, 6.0 s without a new step\n" in text
+    assert "  lost: 4 steps done again, 6.0 s without a step\n" in text
     assert "ended by" not in text
     (told,) = json.loads(invoke("status", "--json", "digits", *place).stdout)
     metrics: dict[str, Any] = told["ended"]["metrics"]

@@ -183,6 +183,56 @@ def test_what_comes_of_a_silence_is_told_with_it() -> None:
     assert "judged" not in over, "it slept, or was stopped: that does not count"
 
 
+@pytest.mark.parametrize("step", [None, 3])
+def test_a_first_step_that_found_no_memory_does_not_compile(step: int | None) -> None:
+    """TensorFlow waits for memory then, or goes on without: that is told in all rows, and
+    the word of the phase would say something else."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=2,
+        phase="compiling",
+        pid=7,
+        step=step,
+        progress_age_seconds=5.0,
+        memory_refused_age_seconds=4.7,
+    )
+    said = (
+        "an allocation found no memory 4.7 s ago, and TensorFlow may wait 10 s for it"
+    )
+    row = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    for shown in (progress_line(status), row):
+        assert said in shown
+        assert "compiling" not in shown
+    without = replace(status, memory_refused_age_seconds=None)
+    assert "compiling" in progress_line(without)
+    assert "compiling" in status_line(RunView(status=without, elapsed_seconds=1.0), 200)
+
+
+def test_memory_is_named() -> None:
+    """What is in use between steps is not what a step needs: both have their name."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase="training",
+        pid=7,
+        step=3,
+        memory_in_use_bytes=24 * 2**20,
+        memory_limit_bytes=90 * 2**20,
+    )
+    between = "24 MiB of 90 MiB between steps"
+    assert between in progress_line(status)
+    assert between in status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    known = replace(status, memory_peak_bytes=60 * 2**20)
+    peak = "step peak 60 MiB of 90 MiB"
+    assert f" · {peak}, 24 MiB between steps · " in progress_line(known)
+    assert peak in status_line(RunView(status=known, elapsed_seconds=1.0), 200)
+    alone = replace(known, memory_in_use_bytes=None)
+    assert f" · {peak} · " in progress_line(alone)
+    assert "MiB" not in progress_line(replace(alone, memory_peak_bytes=None))
+
+
 @pytest.mark.parametrize(
     ("phase", "age", "said"),
     [

@@ -62,8 +62,8 @@ def test_a_run_that_another_command_began(tmp_path: Path) -> None:
     """How long it took in all, and how much of that was this command."""
     text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE, continued=True))
     assert text.startswith(
-        "digits: finished in 3 attempts, 10 min 00 s since it began, 1 min 00 s of"
-        " this command\n"
+        "digits: finished in 3 attempts, 10 min 00 s of all its commands, 1 min 00 s of"
+        " this one\n"
     )
 
 
@@ -78,11 +78,11 @@ def test_what_was_lost_is_told_as_history_tells_it(tmp_path: Path) -> None:
     these."""
     found = RunFigures(whole=replace(WHOLE, lost_steps=3, downtime_seconds=41.0))
     text = told(tmp_path, found)
-    assert "  lost: 3 steps done again, 41 s without a new step\n" in text
+    assert "  lost: 3 steps done again, 41 s without a step\n" in text
     assert "lost:" not in told(tmp_path, RunFigures(whole=WHOLE))
     incident = {"lost_steps": 1, "downtime_seconds": None}
     assert list(came_to(RunFigures(), [incident])) == [
-        "  lost: 1 step done again, 0.0 s without a new step"
+        "  lost: 1 step done again, 0.0 s without a step"
     ]
 
 

@@ -178,7 +178,7 @@ def test_all_known() -> None:
         "log line 812: ran out of memory",
         "It ended with exit code 1.",
         "microbatch (slices 1 → 4)",
-        "went on from step 40; 1 step done again; 9.2 s without a new step.",
+        "went on from step 40; 1 step done again; 9.2 s without a step.",
         "Note: BatchNorm sees slices.",
         "Nothing to do.",
     ):
@@ -333,7 +333,7 @@ def test_the_own_text_is_bounded() -> None:
 def test_a_run_that_went_no_further_tells_what_that_took() -> None:
     """There is no step that it went on from, and the time was lost all the same."""
     text = explain_incident(incident(downtime_seconds=12.0))
-    assert "12 s passed without a new step." in text
+    assert "12 s passed without a step." in text
 
 
 def test_a_number_of_slices_says_what_it_is() -> None:

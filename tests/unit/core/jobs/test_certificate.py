@@ -87,12 +87,13 @@ def test_what_differs_only_where_it_is_killed(
     said = () if promise is None else (promise,)
     found = certificate(*differ, again=(), unpromised=said)
     assert (found.outcome, found.promise) == (Outcome.DIFFERS, promise)
-    verdict, told = found.lines
-    assert verdict.startswith(
-        "not certified (10 steps, killed after 3, 8): of 9 tensors"
+    verdict, told, named = found.lines
+    assert verdict == (
+        f"not certified (10 steps, killed after 3, 8): {len(differ)} of 9 tensors and 1"
+        " file differ from a run that nobody disturbed"
     )
-    assert verdict.endswith(", ".join(differ))
     assert told == because
+    assert named == f"they are {', '.join(differ)}"
 
 
 def test_lines_to_change_are_shown() -> None:
@@ -101,7 +102,7 @@ def test_lines_to_change_are_shown() -> None:
         ChangingLine(3, "seen", "seen += 1"),
         ChangingLine(9, "table", "table[k] = 1"),
     )
-    shown = certificate("a", again=(), changing=lines).lines[2:]
+    shown = certificate("a", again=(), changing=lines).lines[3:]
     assert shown == [
         "where to look in the script:",
         "  line 3: seen += 1",
@@ -110,26 +111,28 @@ def test_lines_to_change_are_shown() -> None:
     said = certificate(
         "a", again=(), changing=lines, unpromised=("training changes table",)
     )
-    assert said.lines[3:] == ["  line 9: table[k] = 1"]
-    assert len(certificate("file a.csv", again=(), changing=lines).lines) == 2
+    assert said.lines[4:] == ["  line 9: table[k] = 1"]
+    assert len(certificate("file a.csv", again=(), changing=lines).lines) == 3
 
 
 def test_what_differs_by_itself() -> None:
     """Nothing can be said about the kills."""
     found = certificate("b", "a", again=["a", "b", "c"])
     assert found.outcome is Outcome.NOT_REPRODUCIBLE
-    verdict, because = found.lines
-    assert verdict.endswith("two runs that nobody disturbs differ, too, in a, b, c")
+    verdict, because, named = found.lines
+    assert verdict.endswith("two runs that nobody disturbs differ, too")
     assert because == NOT_REPRODUCIBLE
+    assert named == "they differ in a, b, c"
 
 
 def test_what_differs_by_itself_had_been_said() -> None:
-    """The run knew why: a seed that comes from the clock, say. The verdict repeats it."""
+    """The run knew why: a seed that comes from the clock, say. The verdict repeats it,
+    before the names, and guesses at nothing else."""
     found = certificate("a", again=["a"], unpromised=("train.py:3 seeds with 17",))
     assert found.outcome is Outcome.NOT_REPRODUCIBLE
     assert found.lines[1:] == [
         "the run had said so: train.py:3 seeds with 17",
-        NOT_REPRODUCIBLE,
+        "they differ in a",
     ]
 
 
@@ -156,13 +159,13 @@ def test_what_was_not_tried_is_not_certified(found: Certificate, because: str) -
 def test_files_alone_tell_little() -> None:
     """Where no tensor could be compared, nobody says that training is the same."""
     found = certificate("file weights.npz", again=(), tensors=0)
-    assert found.lines[-1] == FILES
+    assert found.lines[1] == FILES
 
 
 def test_many_names_are_counted() -> None:
     """Eight are enough."""
     found = certificate(*(f"t{number}" for number in range(10)), again=())
-    assert found.lines[0].endswith("t6, t7 and 2 more")
+    assert found.lines[2].endswith("t6, t7 and 2 more")
 
 
 def test_failures_on_the_way_are_told() -> None:

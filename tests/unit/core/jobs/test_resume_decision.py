@@ -101,9 +101,10 @@ def test_changed_modules_are_refused_unless_allowed() -> None:
 def test_modules_mended_before_the_first_snapshot_are_taken_up() -> None:
     """Nothing was saved that could contradict them."""
     before = earlier(JobState.GAVE_UP, has_snapshot=False)
-    assert modules(before) is Changed.AS_IT_IS
-    assert modules(before, person=False) is Changed.AS_IT_IS
+    assert modules(before) is Changed.NOTHING_SAVED
+    assert modules(before, person=False) is Changed.NOTHING_SAVED
     running = earlier(JobState.RUNNING, has_snapshot=False)
+    assert modules(running, person=False, accept=True) is Changed.NOTHING_SAVED
     assert modules(running, person=False) is Changed.AS_KEPT
 
 

@@ -134,6 +134,22 @@ def test_an_incident_is_completed_by_the_next_attempt() -> None:
     assert happen(run, ProgressReported(first_step=10))[1] == []
 
 
+def test_what_a_person_lets_go_on_loses_steps_and_no_time() -> None:
+    """The run had ended by its newest incident: what was done since the snapshot is done
+    again, and nobody can say that the night until then was lost."""
+    run, _ = running(killed(last=10))
+    assert run.open_incident is not None
+    by_hand = replace(run, open_incident=replace(run.open_incident, at=None))
+    again = (DeadlineExpired(), GateClear(), Spawned(8))
+    going, _ = happen(by_hand, *again, ProgressReported(restored_step=8))
+    going, effects = happen(going, ProgressReported(first_step=9), now=900.0)
+    assert effects == [UpdateIncident(attempt=1, restored_step=8, lost_steps=2)]
+    assert going.open_incident is None
+    ended, effects = happen(by_hand, DrainRequested("a person"), now=900.0)
+    assert not [one for one in effects if isinstance(one, UpdateIncident)]
+    assert ended.open_incident is None
+
+
 def test_the_time_of_attempts_that_came_to_no_step_is_lost_too() -> None:
     """In a loop of crashes nothing is trained: each incident has what passed up to the
     next, and together they have all of it."""

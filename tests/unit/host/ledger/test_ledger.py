@@ -89,7 +89,7 @@ def test_a_run_is_stored_and_resumed(ledger: Ledger) -> None:
         Overrides(growth=True),
         2.0,
     )
-    ledger.resume_run(run.id, script_hash="2", spec={})
+    ledger.resume_run(run.id, script_hash="2", spec={}, now=5.0)
     again = ledger.latest_run("digits")
     assert again is not None
     assert (again.state, again.script_hash, again.ended_at) == (

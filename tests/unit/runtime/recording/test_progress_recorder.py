@@ -211,6 +211,21 @@ def test_whose_it_is_and_whether_it_goes_on(ledger: Ledger) -> None:
     assert summaries(ledger, lambda _: False, now=61.0) == [over]
 
 
+def test_the_time_in_which_it_had_ended_is_none_that_it_took(ledger: Ledger) -> None:
+    """A run of 30 s that somebody let go on in the next morning took no night."""
+    ledger.set_state(
+        1, state=JobState.GAVE_UP, message="", overrides=None, ended_at=31.0
+    )
+    ledger.resume_run(1, script_hash="1", spec={}, now=30_031.0)
+    (again,) = summaries(ledger, lambda _: True, now=30_041.0)
+    assert (again.elapsed_seconds, again.paused_seconds) == (40.0, 30_000.0)
+    ledger.resume_run(
+        1, script_hash="1", spec={}, now=30_051.0
+    )  # after a crash of ours
+    (over,) = summaries(ledger, lambda _: True, now=30_061.0)
+    assert (over.elapsed_seconds, over.paused_seconds) == (60.0, 30_000.0)
+
+
 def test_the_page_as_a_point() -> None:
     """Six digits; a loss that is no number is none; no time before the launch."""
     point = point_of(Page(step=7, loss=nan, step_seconds=0.123456789), seconds=-0.5)

@@ -70,7 +70,7 @@ def test_all_that_is_known() -> None:
         "epoch       1 of 4, step 7 of 12",
         "step time   12 ms ▁",
         "batch       128 in 3 slices",
-        "memory      ███████████████░░░░░ 212 of about 280 MiB ▁",
+        "memory      ███████████████░░░░░ 212 of about 280 MiB between steps ▁",
         "step peak   270 MiB",
         "run peak    290 MiB",
         "allocator   pool 250 MiB, largest free block 3 MiB, fragmentation 40%, estimated",

@@ -8,6 +8,7 @@ import pytest
 from supervisor.core.jobs.accounting.run_summary import (
     RunFilter,
     RunSummary,
+    elapsed_text,
     gpu_count,
     lost_text,
 )
@@ -71,5 +72,11 @@ def test_gpus_of_a_spec() -> None:
 
 def test_what_was_lost_in_words() -> None:
     """Both figures, each with its unit."""
-    assert lost_text(1, 7.0) == "1 step done again, 7.0 s without a new step"
+    assert lost_text(1, 7.0) == "1 step done again, 7.0 s without a step"
     assert lost_text(12, 0.0).startswith("12 steps done again, ")
+
+
+def test_the_time_between_commands_stands_beside_what_they_took() -> None:
+    """Where there was some."""
+    assert elapsed_text(30.0, 0.0) == "30 s"
+    assert elapsed_text(30.0, 60.0) == "30 s and 1 min 00 s between its commands"
