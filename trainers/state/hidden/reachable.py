@@ -360,15 +360,21 @@ class _Walk:
             self._waiting.append((at(path, name), value))
 
     def _globals(self, module: dict[str, Any], names: frozenset[str]) -> None:
-        name = module.get("__name__", "")
-        used = tuple(sorted(one for one in names if one in module))
-        self._namespace("" if name == "__main__" else name, used, module)
-        for one in used:
-            value = module[one]
-            if isinstance(value, types.ModuleType) and object_state.is_own_module(
-                value
-            ):
-                self._globals(vars(value), names)
+        """Those of ``module`` that a function names, and of modules that it comes to by
+        them; which may come back to each other (``package.part`` imports ``package``)."""
+        within, seen = collections.deque([module]), {id(module)}
+        while within:
+            module = within.popleft()
+            name = module.get("__name__", "")
+            used = tuple(sorted(one for one in names if one in module))
+            self._namespace("" if name == "__main__" else name, used, module)
+            inner = [
+                vars(one)
+                for one in map(module.__getitem__, used)
+                if isinstance(one, types.ModuleType) and object_state.is_own_module(one)
+            ]
+            within.extend(one for one in inner if id(one) not in seen)
+            seen |= {id(one) for one in inner}
 
 
 def at(path: str, name: str) -> str:
