@@ -13,8 +13,8 @@ float32.
 To be seen to: a loss that divides by something other than the number of samples (by tokens
 that a mask leaves, by the sum of sample weights) needs ``weight_of``, and says nothing
 without it; so it is with a sum, which has to be divided by the samples of the slice. A loss
-scale is put on within ``loss_of``. Called inside another ``tf.GradientTape`` it saves
-nothing, as that one keeps what all slices compute.
+scale is put on within ``loss_of``. It needs no ``tf.GradientTape`` around it: outside of a
+graph that one keeps what all slices compute, which is more than the whole batch takes.
 
 Not avoidable: BatchNormalization sees slices, and its averages move once for each; Dropout
 draws a mask for each slice, other ones than for the whole; a loss that compares samples with

@@ -261,3 +261,58 @@ def test_unlike_samples_in_a_graph() -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="unlike samples"):
         _wrapped(step, "open shape")(X, tf.zeros(5, tf.int32))
+
+
+def _gradients(loss_of: Callable[..., Any], model: Any, batch: tuple[Any, ...]) -> Any:
+    with tf.GradientTape() as tape:
+        loss = loss_of(*batch)
+    return tape.gradient(loss, model.trainable_variables)
+
+
+def _furthest(some: list[Any], others: list[Any]) -> float:
+    pairs = zip(some, others, strict=True)
+    return max(float(tf.reduce_max(tf.abs(one - other))) for one, other in pairs)
+
+
+def test_tokens_that_a_mask_leaves() -> None:
+    """Keras divides by these, so slices count by them, too, and not by samples."""
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Embedding(20, 8, mask_zero=True), keras.layers.Dense(3)]
+    model = keras.Sequential([keras.Input((5,), dtype="int32"), *layers])
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(0, 3, (11, 5), "int32"), rng.integers(0, 3, (11, 5), "int32")
+
+    def loss_of(x: Any, y: Any) -> Any:
+        return cross_entropy(y, model(x, training=True))
+
+    given = (loss_of, model.trainable_variables, (x, y))
+    whole = _gradients(loss_of, model, (tf.constant(x), tf.constant(y)))
+    whole = [tf.convert_to_tensor(one) for one in whole]
+    _, by_samples = gradients_in_slices(*given, slices=4)
+    _, by_tokens = gradients_in_slices(
+        *given, slices=4, weight_of=lambda x, _y: tf.math.count_nonzero(x)
+    )
+    assert _furthest(whole, by_tokens) < 1e-6
+    assert _furthest(whole, by_samples) > 1e-4
+
+
+def test_weights_and_penalties_of_keras() -> None:
+    """Sample weights, of which Keras takes the mean over samples, and penalties that
+    belong to no sample: right without ``weight_of``."""
+    keras.utils.set_random_seed(1)
+    layer = keras.layers.Dense(3, kernel_regularizer="l2")
+    model = keras.Sequential([keras.Input((8,)), layer])
+    squares = keras.losses.MeanSquaredError()
+    x = tf.random.stateless_normal((11, 8), [1, 2])
+    weights = tf.random.stateless_uniform((11,), [3, 4])
+
+    def loss_of(x: Any, weights: Any) -> Any:
+        penalty = tf.add_n(model.losses)
+        return squares(x[:, :3], model(x), sample_weight=weights) + penalty
+
+    whole = _gradients(loss_of, model, (x, weights))
+    _, found = gradients_in_slices(
+        loss_of, model.trainable_variables, (x, weights), slices=4
+    )
+    assert _furthest(whole, found) < 1e-6
