@@ -10,14 +10,40 @@ an epoch changes with the batch as well: a schedule that counts steps has to be 
 by the same factor. BatchNormalization sees other batches, whatever the rate.
 """
 
+import math
+import operator
 from dataclasses import dataclass
+from typing import Any
 
 
 def _factor(batch: int, new_batch: int) -> float:
-    if batch < 1 or new_batch < 1:
-        message = f"batches have one sample or more, got {batch} and {new_batch}"
+    try:
+        fit = operator.index(batch) > 0 and operator.index(new_batch) > 0
+    except TypeError:
+        fit = False
+    if not fit:
+        message = (
+            f"batches have one sample or more, got {batch!r} and {new_batch!r}: give whole"
+            " numbers"
+        )
         raise ValueError(message)
     return new_batch / batch
+
+
+def _number(rate: Any) -> float:
+    if callable(rate) and not hasattr(type(rate), "__float__"):
+        message = (
+            f"rate is a {type(rate).__name__}: make the schedule anew, with its rates"
+            " scaled and its steps times batch / new_batch"
+        )
+        raise TypeError(message)
+    if not hasattr(type(rate), "__float__"):
+        message = f"rate is {rate!r}: give a number, as 0.1"
+        raise TypeError(message)
+    if not 0 <= (number := float(rate)) < math.inf:
+        message = f"rate is {number}: give a finite one from 0"
+        raise ValueError(message)
+    return number
 
 
 def linear(rate: float, *, batch: int, new_batch: int) -> float:
@@ -26,15 +52,16 @@ def linear(rate: float, *, batch: int, new_batch: int) -> float:
 
     Goyal et al. 2017, "Accurate, Large Minibatch SGD", section 2.1; upwards they warm up
     over five epochs (``keras.optimizers.schedules.CosineDecay(warmup_target=…)``).
-    Raises ValueError where a batch is empty.
+    Raises ValueError where a batch is empty, or the rate negative or not finite; TypeError
+    for a schedule, which has steps to be stretched as well.
     """
-    return rate * _factor(batch, new_batch)
+    return _number(rate) * _factor(batch, new_batch)
 
 
 def square_root(rate: float, *, batch: int, new_batch: int) -> float:
     """The same by the square root: what keeps the variance of an update (Krizhevsky 2014,
-    "One weird trick", section 5). Raises ValueError where a batch is empty."""
-    return float(rate * _factor(batch, new_batch) ** 0.5)
+    "One weird trick", section 5). Raises what ``linear`` does."""
+    return float(_number(rate) * _factor(batch, new_batch) ** 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +80,10 @@ def adam(settings: AdamSettings, *, batch: int, new_batch: int) -> AdamSettings:
     Not the learning rate alone: the moving averages reach over as many samples as before.
     Malladi et al. 2022, "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms",
     definition 5.2, with k = new_batch / batch: rate · √k, 1 - k (1 - beta) for both,
-    epsilon / √k. Raises ValueError where a batch is empty, or so much larger that no
-    average would be left.
+    epsilon / √k. Raises what ``linear`` does, and ValueError where a batch is so much
+    larger that no average would be left.
     """
+    _check_settings(settings)
     factor = _factor(batch, new_batch)
     beta_1 = 1 - factor * (1 - settings.beta_1)
     beta_2 = 1 - factor * (1 - settings.beta_2)
@@ -73,3 +101,12 @@ def adam(settings: AdamSettings, *, batch: int, new_batch: int) -> AdamSettings:
         beta_2=beta_2,
         epsilon=settings.epsilon / factor**0.5,
     )
+
+
+def _check_settings(settings: object) -> None:
+    if not isinstance(settings, AdamSettings):
+        message = (
+            f"settings is {settings!r}: give them together, as"
+            " AdamSettings(learning_rate=0.001)"
+        )
+        raise TypeError(message)

@@ -42,16 +42,37 @@ def scaling_optimizer(optimizer: Any) -> Any:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
     ``apply_gradients`` divides by the scale, leaves a step out whose gradients overflowed
-    and halves the scale then.
+    and halves the scale then. Raises TypeError for anything but an optimizer of Keras.
     """
+    _check_optimizer(optimizer)
     if keras.config.dtype_policy().name != "mixed_float16" or _scales(optimizer):
         return optimizer
     return keras.optimizers.LossScaleOptimizer(optimizer)
 
 
+def _check_optimizer(optimizer: Any) -> None:
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        message = (
+            f"optimizer is {optimizer!r}: give one of Keras, as keras.optimizers.Adam()"
+        )
+        raise TypeError(message)
+
+
 def precision_faults(model: Any, optimizer: Any = None) -> list[str]:
     """What is wrong with the precision of ``model``, a sentence each; none: nothing was
-    found. ``optimizer``: that of one's own loop; without it the one of ``compile``."""
+    found. ``optimizer``: that of one's own loop; without it the one of ``compile``.
+
+    Raises TypeError for anything but a model, ValueError where its weights, which are
+    looked at, are not made yet.
+    """
+    if not isinstance(model, keras.Model):
+        message = f"model is a {type(model).__name__}: give the keras.Model itself"
+        raise TypeError(message)
+    if not model.built:
+        message = f"{model.name} is not built: call it once on a batch before"
+        raise ValueError(message)
+    if optimizer is not None:
+        _check_optimizer(optimizer)
     optimizer = getattr(model, "optimizer", None) if optimizer is None else optimizer
     layers = list(_innermost(model))
     found = [
@@ -116,6 +137,11 @@ def _half_probabilities(model: Any, layers: list[Any]) -> str | None:
 def _scale_fault(optimizer: Any, layers: list[Any]) -> str | None:
     if optimizer is None or all(one.compute_dtype != "float16" for one in layers):
         return None
+    if (fixed := getattr(optimizer, "loss_scale_factor", None)) is not None:
+        return (
+            f"the loss scale is fixed at {fixed:g}, so that gradients may overflow: leave"
+            " loss_scale_factor out, and take scaling_optimizer(optimizer)"
+        )
     if not _scales(optimizer):
         return (
             "float16 without a loss scale: gradients below 6e-8 are 0. Take"

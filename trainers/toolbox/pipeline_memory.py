@@ -21,10 +21,14 @@ from trainers.backends.tensorflow.data import data_compat
 
 READ = 4
 """Elements whose bytes are counted, where shapes do not tell."""
+_STRING, _INLINE = 24, 22
+"""Bytes of a string of TensorFlow (``tstring``), and how many characters fit into them."""
 _BUFFERS = frozenset({"Shuffle", "Prefetch"})
 _UNCHANGED = _BUFFERS | {"Cache", "Repeat", "Take", "Skip", "Shard", "Options"}
 """Stages whose elements are those of the one below."""
 _BATCHES = frozenset({"Batch", "ParallelBatch"})
+_WINDOWS = frozenset({"Window", "GroupByWindow"})
+"""Stages that keep elements until a window is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +55,17 @@ def pipeline_memory(dataset: tf.data.Dataset) -> list[StageMemory]:
 
     Where shapes are open a few elements are read, which calls the script's own functions
     and fills what shuffles are below. Stages that hold no more than the element in work
-    (``map``, ``take``, ``repeat``, ``filter``) are left out.
+    (``map``, ``take``, ``repeat``, ``filter``) are left out; so is what a dataset holds
+    that is made within a function (of ``interleave`` and ``flat_map``).
+
+    Raises TypeError for anything but a ``tf.data.Dataset``.
     """
+    if not isinstance(dataset, tf.data.Dataset):
+        message = (
+            f"dataset is a {type(dataset).__name__}: give a tf.data.Dataset. Arrays hold"
+            " their nbytes, and generators what the script keeps for them"
+        )
+        raise TypeError(message)
     return [
         found
         for stage in reversed(list(data_compat.stages(dataset)))
@@ -66,16 +79,27 @@ def _held(stage: Any) -> Iterator[StageMemory]:
     # A scalar is what a generator's stage is numbered by, and no data.
     if kept := [one for one in data_compat.tensors_of(stage) if one.shape.rank]:
         yield _stage(name, 1, sum(_nbytes(one) for one in kept), with_data=True)
+    elif not below and not _has_tensors_alone(stage):  # ragged or sparse ones
+        yield _stage(name, _count(stage), _bytes(stage), with_data=True)
     elif name == "Cache":
         if not data_compat.caches_in_file(stage):
             yield _stage(name, _count(below[0]), _bytes(below[0]), with_data=True)
     elif name in _BUFFERS:
         asked = data_compat.buffer_size(stage)
         yield _stage(name, _at_most(asked, below[0]), _bytes(below[0]))
+    elif name in _WINDOWS:
+        yield _stage(name, None, _bytes(below[0]))
+    elif (calls := data_compat.parallel_calls(stage)) is not None:
+        # Beside its calls an interleave keeps results of each, as many as TensorFlow likes.
+        told = calls > 0 and name != "ParallelInterleave"
+        yield _stage(name, calls if told else None, _bytes(stage))
     elif data_compat.makes_batches(stage):
         yield _stage(name, 1, _bytes(stage))
-    elif (calls := data_compat.parallel_calls(stage)) is not None:
-        yield _stage(name, calls if calls > 0 else None, _bytes(stage))
+
+
+def _has_tensors_alone(stage: Any) -> bool:
+    specs = tf.nest.flatten(stage.element_spec)
+    return all(isinstance(one, tf.TensorSpec) for one in specs)
 
 
 def _name(stage: Any) -> str:
@@ -133,5 +157,6 @@ def _by_shape(spec: Any) -> int | None:
 
 def _nbytes(tensor: Any) -> int:
     if tensor.dtype == tf.string:
-        return sum(len(one) for one in tf.reshape(tensor, [-1]).numpy())
+        lengths = [len(one) for one in tf.reshape(tensor, [-1]).numpy()]
+        return sum(_STRING + (one + 1 if one > _INLINE else 0) for one in lengths)
     return int(prod(tensor.shape.as_list())) * int(tensor.dtype.size)

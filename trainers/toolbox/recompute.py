@@ -10,6 +10,7 @@ and in mixed precision (Keras 3.15.1); a layer that draws (Dropout) or keeps an 
 taken. It needs a step that is a graph: with ``run_eagerly`` nothing is saved.
 """
 
+import functools
 from typing import Any
 
 import keras
@@ -20,8 +21,11 @@ def recompute(model: Any, batch: Any) -> tuple[int, int]:
     how many are left out.
 
     ``batch``: one as ``fit`` takes it (inputs, targets), for shapes and types alone.
-    Raises NotImplementedError on JAX and PyTorch, which have their own
-    (``jax.checkpoint`` by ``keras.RematScope``, ``torch.utils.checkpoint``).
+
+    Raises TypeError or ValueError, saying what to give, where ``model`` is no model, is not
+    built or cannot be called on such a batch; NotImplementedError on JAX and PyTorch, which
+    have their own (``jax.checkpoint`` by ``keras.RematScope``,
+    ``torch.utils.checkpoint``).
     """
     if keras.backend.backend() != "tensorflow":
         message = (
@@ -33,11 +37,54 @@ def recompute(model: Any, batch: Any) -> tuple[int, int]:
 
     from trainers.backends.tensorflow import recomputation  # noqa: PLC0415  # needs it
 
-    return recomputation.recompute(model, tf.nest.map_structure(_spec, batch))
+    _check_built(model)
+    if batch is None:
+        message = "batch is None: give one as fit takes it, (x, y)"
+        raise TypeError(message)
+    specs = tf.nest.map_structure(_spec, batch)
+    marked, left_out = recomputation.recompute(model, specs)
+    if left_out and not marked:
+        _check_called(model, specs)
+    return marked, left_out
+
+
+def _check_built(model: Any) -> None:
+    if not isinstance(model, keras.Model):
+        message = f"model is a {type(model).__name__}: give the keras.Model itself"
+        raise TypeError(message)
+    if not model.built or not any(one.built for one in model.layers):
+        message = f"{model.name} is not built: call it once on a batch before"
+        raise ValueError(message)
+
+
+def _check_called(model: Any, specs: Any) -> None:
+    """That no layer is taken may come from a batch that the model does not take."""
+    import tensorflow as tf  # noqa: PLC0415  # not in every environment
+
+    inputs, _, _ = keras.utils.unpack_x_y_sample_weight(specs)
+    forward = tf.function(functools.partial(model, training=True), autograph=False)
+    try:
+        forward.get_concrete_function(inputs)
+    except Exception as error:
+        shapes = tf.nest.map_structure(lambda one: tuple(one.shape), inputs)
+        message = (
+            f"{model.name} cannot be called on inputs of shape {shapes}: give a batch as"
+            " fit takes it, (x, y)"
+        )
+        raise ValueError(message) from error
 
 
 def _spec(value: Any) -> Any:
     import tensorflow as tf  # noqa: PLC0415  # not in every environment
 
-    tensor = tf.convert_to_tensor(value)
+    if value is None:
+        return None
+    try:
+        tensor = tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        message = (
+            f"batch has a {type(value).__name__}: give one batch of tensors or arrays, of"
+            " a dataset next(iter(dataset))"
+        )
+        raise TypeError(message) from error
     return tf.TensorSpec((None, *tensor.shape[1:]), tensor.dtype)

@@ -52,18 +52,35 @@ def test_growth(asked: list[Any]) -> None:
         ({2: GIB}, "no GPU 2 here: 2 are visible"),
         ({-1: GIB}, "from 0"),
         ({0: 6}, "1 MiB or more"),
+        ({0: "6 GiB"}, "1 MiB or more"),
+        ({0: float("nan")}, "1 MiB or more"),
+        ({"GPU:0": GIB}, "the number of a GPU"),
+        ({0: GIB, 2: GIB}, "no GPU 2 here"),
     ],
 )
 def test_refused(asked: list[Any], limits: dict[int, int], why: str) -> None:
-    """A GPU that is not there, and a limit that was meant in GiB."""
+    """A GPU that is not there, and a limit that was meant in GiB, before any is set."""
     with pytest.raises(ValueError, match=why):
         limit_gpu_memory(limits)
     assert asked == []
 
 
+def test_bytes_by_a_float(asked: list[Any]) -> None:
+    """6e9 is a number of bytes."""
+    limit_gpu_memory({0: 6e9})  # type: ignore[dict-item]
+    assert asked == [("first", [5722])]
+
+
+@pytest.mark.parametrize("limits", [None, 6 * GIB])
+def test_no_mapping(limits: Any) -> None:
+    """A sentence with what to give."""
+    with pytest.raises(TypeError, match="give bytes by the number of the GPU"):
+        limit_gpu_memory(limits)
+
+
 def test_no_gpu() -> None:
     """On this CPU."""
-    with pytest.raises(ValueError, match="no GPU 0 here: 0 are visible"):
+    with pytest.raises(ValueError, match=r"0 are visible\. Leave its limit out"):
         limit_gpu_memory({0: GIB})
     grow_gpu_memory()
 

@@ -1,7 +1,11 @@
 """Learning rates for a batch that changes: the rules, their inverses, and what they refuse."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
+import keras
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +44,47 @@ def test_no_average_is_left() -> None:
     """Sixteen times the batch would make a beta of -0.6."""
     with pytest.raises(ValueError, match="16 times as large leaves nothing"):
         adam(AdamSettings(), batch=32, new_batch=512)
+
+
+@pytest.mark.parametrize("rule", [linear, square_root])
+@pytest.mark.parametrize(
+    ("rate", "why"),
+    [
+        (math.nan, "rate is nan: give a finite one"),
+        (math.inf, "give a finite one"),
+        (-0.1, "give a finite one from 0"),
+        ("0.1", "rate is '0.1': give a number"),
+        (None, "rate is None: give a number"),
+        (
+            keras.optimizers.schedules.ExponentialDecay(0.1, 100, 0.9),
+            "rate is a ExponentialDecay: make the schedule anew",
+        ),
+    ],
+)
+def test_no_rate(rule: Callable[..., float], rate: Any, why: str) -> None:
+    """What is no rate gives none; a schedule needs its steps stretched as well."""
+    with pytest.raises((TypeError, ValueError), match=why):
+        rule(rate, batch=64, new_batch=32)
+
+
+def test_rates_of_numpy_and_keras() -> None:
+    """What holds a number is one."""
+    rates: list[Any] = [np.float32(0.5), keras.Variable(0.5)]
+    for rate in rates:
+        assert linear(rate, batch=64, new_batch=32) == 0.25
+
+
+@pytest.mark.parametrize("batch", [None, 64.5, "64", -1])
+def test_no_batch(batch: Any) -> None:
+    """Samples are counted."""
+    with pytest.raises(ValueError, match="one sample or more"):
+        linear(0.1, batch=batch, new_batch=8)
+
+
+def test_no_settings() -> None:
+    """Adam's rule changes more than the rate."""
+    with pytest.raises(TypeError, match=r"give them together, as AdamSettings\("):
+        adam(0.001, batch=64, new_batch=32)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rule", [linear, square_root])

@@ -101,3 +101,38 @@ def test_another_type() -> None:
     """There are two halves."""
     with pytest.raises(ValueError, match="expected 'bfloat16' or 'float16'"):
         use_mixed_precision("float8")  # type: ignore[arg-type]
+
+
+def test_a_scale_of_the_optimizer_is_fixed() -> None:
+    """``loss_scale_factor`` scales, and never adapts; given to ``scaling_optimizer`` it is
+    replaced."""
+    use_mixed_precision("float16")
+    fixed = keras.optimizers.SGD(loss_scale_factor=1024.0)
+    (fault,) = precision_faults(_model(), fixed)
+    assert fault.startswith("the loss scale is fixed at 1024, so that gradients may")
+    assert precision_faults(_model(), scaling_optimizer(fixed)) == []
+
+
+@pytest.mark.parametrize("policy_of", ["bfloat16", "float16"])
+@pytest.mark.parametrize("optimizer", ["sgd", None, keras.optimizers.SGD])
+def test_no_optimizer(policy_of: Any, optimizer: Any) -> None:
+    """A name or a class is none, whatever the policy."""
+    use_mixed_precision(policy_of)
+    with pytest.raises(
+        TypeError, match=r"give one of Keras, as keras\.optimizers.Adam"
+    ):
+        scaling_optimizer(optimizer)
+
+
+@pytest.mark.parametrize("model", [None, "model.keras", [], keras.Sequential])
+def test_no_model(model: Any) -> None:
+    """A path or a class is none."""
+    with pytest.raises(TypeError, match=r"give the keras\.Model itself"):
+        precision_faults(model)
+
+
+def test_no_weights_yet() -> None:
+    """Of a model that is not built nothing could be found, which is no all-clear."""
+    keras.config.set_dtype_policy("float16")
+    with pytest.raises(ValueError, match="is not built: call it once on a batch"):
+        precision_faults(keras.Sequential([keras.layers.Dense(3)]))

@@ -4,8 +4,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from trainers.toolbox.pipeline_memory import StageMemory, pipeline_memory
@@ -13,6 +15,8 @@ from trainers.toolbox.pipeline_memory import StageMemory, pipeline_memory
 ROOT = Path(__file__).parents[4]
 MIB = 2**20
 IMAGE = 64 * 64 * 3 * 4
+STRING = 24
+"""Bytes of a short one in TensorFlow."""
 
 
 def _by_stage(dataset: tf.data.Dataset) -> dict[str, StageMemory]:
@@ -43,7 +47,7 @@ def test_names_cost_nothing() -> None:
     data = tf.data.Dataset.from_tensor_slices(names).shuffle(1000)
     data = data.map(lambda _name: tf.zeros((64, 64, 3)), num_parallel_calls=4)
     found = _by_stage(data.batch(8).prefetch(2))
-    assert found["Shuffle"].nbytes == 1000 * len(names[0])
+    assert found["Shuffle"].nbytes == 1000 * STRING
     assert found["ParallelMap"].nbytes == 4 * IMAGE
     assert found["Prefetch"].nbytes == 2 * 8 * IMAGE
 
@@ -82,6 +86,48 @@ def test_parallel_calls_that_tensorflow_decides() -> None:
         None,
         8,
     )
+
+
+def test_batches_at_once() -> None:
+    """As many as are made in parallel."""
+    data = tf.data.Dataset.from_tensors(tf.zeros(4)).repeat(100)
+    found = _by_stage(data.batch(10, num_parallel_calls=4))
+    assert found["ParallelBatch"].nbytes == 4 * 10 * 4 * 4
+
+
+def test_windows_and_interleaved() -> None:
+    """How much they keep is not known, and not nothing."""
+    data = tf.data.Dataset.range(20)
+    grouped = data.group_by_window(
+        lambda n: n % 2, lambda _, w: w.batch(5), window_size=5
+    )
+    mixed = data.interleave(tf.data.Dataset.from_tensors, 4, num_parallel_calls=4)
+    for one, stage in ((grouped, "GroupByWindow"), (mixed, "ParallelInterleave")):
+        assert _by_stage(one)[stage].nbytes is None
+    assert _by_stage(data.window(5))["Window"].nbytes is None
+
+
+def test_ragged_and_sparse_sources() -> None:
+    """Their tensors cannot be read, and their elements can."""
+    for source in (tf.ragged.constant([[1], [2, 3]] * 8), tf.sparse.eye(16)):
+        (found,) = pipeline_memory(tf.data.Dataset.from_tensor_slices(source))
+        assert found.with_data
+        assert found.elements == 16
+        assert found.element_bytes > 0
+
+
+def test_long_strings() -> None:
+    """Beside their characters each has a head of its own."""
+    data = tf.data.Dataset.from_tensor_slices(["x" * 22, "x" * 100])
+    (found,) = pipeline_memory(data)
+    assert found.nbytes == STRING + (STRING + 101)
+
+
+@pytest.mark.parametrize("given", [np.zeros(3), None, "data.csv", [1], iter([1])])
+def test_no_dataset(given: Any) -> None:
+    """An empty answer would read as: nothing is held."""
+    with pytest.raises(TypeError, match=r"give a tf\.data\.Dataset"):
+        pipeline_memory(given)
 
 
 FILLED = """

@@ -30,3 +30,37 @@ def test_share_of_weights() -> None:
     share = kernels(block) / kernels(plain)
     assert share == pytest.approx(separable_share(kernel_size=3, filters=128))
     assert share == pytest.approx(0.119, abs=0.001)
+
+
+def test_channels_stay_last() -> None:
+    """Where the default of Keras is channels first, the normalisation would be of rows."""
+    before = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_first")
+    try:
+        inputs = keras.Input((16, 8, 24))
+        found = separable_block(inputs, 48)
+    finally:
+        keras.config.set_image_data_format(before)
+    assert found.shape == (None, 16, 8, 48)
+
+
+@pytest.mark.parametrize(
+    ("x", "filters", "why"),
+    [
+        (keras.KerasTensor((None, 8, 8, 3)), 0, "filters is 0: give a whole number"),
+        (keras.KerasTensor((None, 8, 8, 3)), None, "filters is None: give a whole"),
+        (
+            keras.KerasTensor((None, 8, 8, 3)),
+            2.5,
+            "filters is 2.5: give a whole number",
+        ),
+        (keras.KerasTensor((None, 8, 3)), 4, r"of shape \(None, 8, 3\): give images"),
+        (keras.KerasTensor((None, 8, 8, None)), 4, "whose channels are known"),
+        (None, 4, "x is NoneType: give images"),
+        ("model.keras", 4, "x is str: give images"),
+    ],
+)
+def test_no_images(x: Any, filters: Any, why: str) -> None:
+    """A sentence with what to give."""
+    with pytest.raises(ValueError, match=why):
+        separable_block(x, filters)

@@ -1,6 +1,6 @@
 """10,000 queued jobs and 200 that run: what a request takes, and what the daemon costs.
 
-Run as ``make bench-queue``. The GPUs are names; the jobs that run sleep.
+Run as ``make bench-long-queue``. The GPUs are names; the jobs that run sleep.
 """
 
 import argparse
