@@ -198,7 +198,7 @@ def test_a_first_step_that_found_no_memory_does_not_compile(step: int | None) ->
         memory_refused_age_seconds=4.7,
     )
     said = (
-        "an allocation found no memory 4.7 s ago, and TensorFlow may wait 10 s for it"
+        "an allocation found no memory 4.7 s ago, and its allocator may wait 10 s for it"
     )
     row = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
     for shown in (progress_line(status), row):
@@ -239,7 +239,7 @@ def test_memory_is_named() -> None:
         (
             "training",
             8.0,
-            "an allocation found no memory 8.0 s ago, and TensorFlow may wait 10 s for it",
+            "an allocation found no memory 8.0 s ago, and its allocator may wait 10 s for it",
         ),
         ("compiling", 45.0, "an allocation found no memory 45 s ago"),
         ("between", 8.0, ""),
