@@ -14,12 +14,11 @@ import keras
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import SizeSource
 from supervisor.wire.records.oom_subject import OomSubject
-from supervisor.wire.slices import count
+from supervisor.wire.slices import TIGHT_PART, count
 from trainers.backends import keras_losses, slicing
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
 from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import TIGHT_PART
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.obstacles import (
     MicrobatchRefusedError,

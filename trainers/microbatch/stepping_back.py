@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from supervisor.wire.slices import balanced
+from supervisor.wire.slices import TIGHT_PART, balanced
 from trainers.microbatch.calibration import (
     ONE_PIECE,
     SMALL_PIECE,
-    TIGHT_PART,
     Readings,
 )
 

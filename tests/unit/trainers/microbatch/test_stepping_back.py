@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainers.microbatch.calibration import TIGHT_PART, Readings
+from supervisor.wire.slices import TIGHT_PART
+from trainers.microbatch.calibration import Readings
 from trainers.microbatch.stepping_back import SteppedBack, stepped_back
 
 
