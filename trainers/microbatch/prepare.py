@@ -13,6 +13,7 @@ import keras
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import SizeSource
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.oom_subject import OomSubject
 from supervisor.wire.slices import TIGHT_PART, count
 from trainers.backends import keras_losses, slicing
@@ -35,6 +36,13 @@ from trainers.process import allocation_subject
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
+
+UNSLICED = (
+    "more would not help, as about {} of the limit of {} MiB are needed whatever their"
+    " number (weights, the state of the optimizer, the sum of gradients, the whole batch,"
+    " data, buffers of fixed size). A smaller model, an optimizer that keeps less (SGD, Lion,"
+    " Adafactor), mixed precision or a larger limit would make room."
+)
 
 Report = Callable[..., None]
 
@@ -177,6 +185,8 @@ class _Installation:
     report: Report
     _reported_peak: int = 0
     _first_back: SteppedBack | None = None
+    _stays: bool = False
+    """Smaller slices were of no help, and that is said."""
     _calibration: CalibrationRun | None = None
 
     def install(self) -> Prepared:
@@ -267,7 +277,9 @@ class _Installation:
         less = backend.slices.compiles_less(self.model)
         return bool(self.model.jit_compile) and less is None
 
-    def _on_size(self, size: int, source: SizeSource, planned: str) -> None:
+    def _on_size(
+        self, size: int, source: SizeSource, planned: str, **more: object
+    ) -> None:
         self.report(
             RecordKind.MICROBATCH,
             batch=self.batch,
@@ -277,6 +289,7 @@ class _Installation:
             deviations=list(self.strategy.deviations),
             source=source,
             planned=planned,
+            **more,
         )
 
     def _on_peak(self, size: int, peak_bytes: int, **known: int) -> None:
@@ -311,6 +324,7 @@ class _Installation:
         figures, size = self._figures(), int(self._made.size.numpy())
         step = readings_of(before, after, figures)
         if self._first_back is not None and self._first_back.is_vain(size, step):
+            self._give_up(self._first_back, size, step)
             return
         smaller = stepped_back(
             size, step, batch=self.batch, limit_bytes=self.limit_bytes
@@ -325,7 +339,40 @@ class _Installation:
                 smaller,
                 SizeSource.MEASURED,
                 f"measured: slices of {size} came too near the limit",
+                near_limit=self._near_limit(smaller, step, unsliced=None),
             )
+
+    def _give_up(self, first: SteppedBack, size: int, step: Readings) -> None:
+        """Stay at ``size``, and say so once: smaller slices do not help."""
+        if self._stays:
+            return
+        self._stays = True
+        unsliced = first.unsliced_bytes(size, step)
+        self._on_size(
+            size,
+            SizeSource.MEASURED,
+            "measured: smaller slices do not help",
+            near_limit=self._near_limit(size, step, unsliced=unsliced),
+        )
+        slices = count(batch=self.batch, size=size)
+        needed = UNSLICED.format(unsliced >> 20, (self.limit_bytes or 0) >> 20)
+        self.report(
+            RecordKind.NOTICE, sentence=f"The batch stays in {slices} slices: {needed}"
+        )
+
+    def _near_limit(
+        self, size: int, step: Readings, *, unsliced: int | None
+    ) -> dict[str, Any]:
+        assert self._first_back is not None  # noqa: S101  # what is told is that it was
+        assert self.limit_bytes is not None  # noqa: S101  # else nothing comes near it
+        return NearLimit(
+            batch=self.batch,
+            first_size=self._first_back.size,
+            size=size,
+            peak_bytes=step.peak,
+            limit_bytes=self.limit_bytes,
+            unsliced_bytes=unsliced,
+        ).to_json()
 
 
 class _Made:
