@@ -20,6 +20,7 @@ from trainers.backends import keras_losses, slicing
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
 from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
+from trainers.microbatch.calibration import Readings
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.obstacles import (
     MicrobatchRefusedError,
