@@ -356,7 +356,7 @@ class _Installation:
             near_limit=self._near_limit(size, step, unsliced=unsliced),
         )
         slices = count(batch=self.batch, size=size)
-        needed = UNSLICED.format(unsliced >> 20, (self.limit_bytes or 0) >> 20)
+        needed = UNSLICED.format(_mib(unsliced), _mib(self.limit_bytes or 0))
         self.report(
             RecordKind.NOTICE, sentence=f"The batch stays in {slices} slices: {needed}"
         )
@@ -374,6 +374,10 @@ class _Installation:
             limit_bytes=self.limit_bytes,
             unsliced_bytes=unsliced,
         ).to_json()
+
+
+def _mib(size: int) -> int:
+    return round(size / 2**20)
 
 
 class _Made:
