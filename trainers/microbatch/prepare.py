@@ -39,9 +39,9 @@ PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
 
 UNSLICED = (
-    "more would not help, as about {} of the limit of {} MiB are needed whatever their"
+    "more have not helped, as steps filled about {} of the limit of {} MiB whatever their"
     " number (weights, the state of the optimizer, the sum of gradients, the whole batch,"
-    " data, buffers of fixed size). A smaller model, an optimizer that keeps less (SGD, Lion,"
+    " data and buffers of fixed size do not shrink with it). A smaller model, an optimizer that keeps less (SGD, Lion,"
     " Adafactor), mixed precision or a larger limit would make room."
 )
 

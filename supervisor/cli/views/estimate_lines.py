@@ -35,7 +35,7 @@ DEVICE = (
 
 BESIDE_A_SLICE = (
     "; each of {} samples only, as the whole batch and the sum of the gradients stay in"
-    " memory beside a slice"
+    " memory beside a slice, and a run leaves room for how steps differ"
 )
 
 

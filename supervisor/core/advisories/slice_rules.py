@@ -50,7 +50,7 @@ def _unsliced(near: NearLimit) -> str:
     if near.unsliced_bytes is None:
         return ""
     return (
-        f"; more would not help, as about {format_size(near.unsliced_bytes)} are needed"
+        f"; more are not made, as steps filled about {format_size(near.unsliced_bytes)}"
         " whatever their number (weights, the state of the optimizer, the sum of gradients,"
-        " the whole batch, data, buffers of fixed size)"
+        " the whole batch, data and buffers of fixed size do not shrink with it)"
     )

@@ -47,9 +47,9 @@ from supervisor.core.remediation.subject_remedies import for_subject
 from supervisor.core.text.units import format_size
 
 BESIDE_SLICES = (
-    "more slices cannot help: about {} of the limit of {} are needed however small a slice"
-    " is (weights, the state of the optimizer, the sum of gradients, the whole batch, data,"
-    " buffers of fixed size); a smaller model, an optimizer that keeps less (SGD, Lion,"
+    "more slices cannot help: a step filled about {} of the limit of {} however small its"
+    " slices were; what does not shrink with them (weights, the state of the optimizer, the"
+    " sum of gradients, the whole batch, data, buffers of fixed size) leaves no room; a smaller model, an optimizer that keeps less (SGD, Lion,"
     " Adafactor), mixed precision (remedies.mixed_precision = true in the spec) or a larger"
     " limit can"
 )

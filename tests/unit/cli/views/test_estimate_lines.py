@@ -122,7 +122,7 @@ def test_why_slices_are_smaller_than_the_largest_batch() -> None:
     beside them. Where the largest batch would make as many slices, nothing is to explain."""
     why = (
         "; each of 13 samples only, as the whole batch and the sum of the gradients stay in"
-        " memory beside a slice"
+        " memory beside a slice, and a run leaves room for how steps differ"
     )
     cut = "slices of this one (trainwarden run cuts it by itself)"
     assert instead(largest=35, slices=10) == f"35 do, or 10 {cut}{why}"

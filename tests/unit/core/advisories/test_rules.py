@@ -212,5 +212,5 @@ def test_more_slices_than_it_began_with_are_told_with_the_reason() -> None:
 def test_why_no_more_slices_are_made_is_told() -> None:
     """What they share shrinks with none of them."""
     (told,) = advise(RunEvidence(near_limit=replace(NEAR, unsliced_bytes=88 << 20)))
-    assert "; more would not help, as about 88 MiB are needed whatever" in told.sentence
+    assert "; more are not made, as steps filled about 88 MiB whatever" in told.sentence
     assert told.figures["unsliced_bytes"] == 88 << 20

@@ -139,7 +139,7 @@ def test_slices_are_not_cut_further_in_vain(
     assert decided.remedy.kind is kind
     if kind is RemedyKind.STOP:
         assert decided.remedy.because.startswith(
-            "more slices cannot help: about 88 MiB of the limit of 90 MiB are needed"
+            "more slices cannot help: a step filled about 88 MiB of the limit of 90 MiB"
         )
         assert "a larger limit can" in decided.remedy.because
 
