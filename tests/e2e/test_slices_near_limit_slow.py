@@ -38,8 +38,8 @@ cpu = "70MiB"
 
 @pytest.mark.slow
 def test_more_slices_than_the_spec_asks_for_are_told(trainwarden: Trainwarden) -> None:
-    """32 slices come near the limit: the run goes on in more, which is in its output, in its
-    status with the figures, and in the report."""
+    """32 slices come near the limit: the run goes on in more, which is in its output, and
+    in its status with the figures."""
     trainwarden.script(SCRIPT)
     spec = trainwarden.directory / "job.toml"
     spec.write_text(SPEC)
