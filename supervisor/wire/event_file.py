@@ -74,7 +74,8 @@ class RecordKind:
     MICROBATCH = "microbatch"
     """``batch, slices, size, mode`` (``exact``, ``two_pass``, ``reduce``),
     ``deviations``: [sentences], ``source`` (``reasons.SizeSource``) and ``planned``, a
-    sentence: how the size was found."""
+    sentence: how the size was found; ``near_limit`` (``near_limit.NearLimit``): a step came
+    so near the memory limit that it was changed, or would have been; else not there."""
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"

@@ -19,6 +19,10 @@ for one size, where it was 7 % short.
 PRIOR = 1.4
 """The highest over the usual one, at most, as measured."""
 
+TIGHT_PART = 0.98
+"""A size whose steps need more than this part of the limit is too large: where a step came
+nearer a run takes smaller slices, and no trial is said to fit."""
+
 ENOUGH_STEPS = 12
 """So many steps of a size, and what they showed is taken for how it varies."""
 

@@ -9,6 +9,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess, MigDevice
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.memory.oom_analysis import OomAnalysis
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
@@ -16,6 +17,8 @@ from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Decision, Policy
 
 GIB = 1 << 30
+NO_FIT = FitMemory()
+"""Nothing was measured."""
 BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)
 
 
@@ -70,9 +73,10 @@ class Story:
         rss: int | None = None,
         autopsy: OomAnalysis | None = None,
         signature: str = "x",
+        fit: FitMemory = NO_FIT,
         **evidence: Any,
     ) -> Decision:
-        """One more attempt that ends for the cause."""
+        """One more attempt that ends for the cause; ``fit``: what it measured."""
         number = len(self.history.attempts) + 1
         last = AttemptHistory(
             number=number,
@@ -82,6 +86,9 @@ class Story:
             snapshot_step=snapshot,
             batch=self.batch,
             rss_bytes=rss,
+            slice_size=fit.slice_size,
+            peaks=fit.peaks,
+            limit_bytes=fit.limit_bytes,
         )
         self.history = replace(self.history, attempts=(*self.history.attempts, last))
         reason = Reason("record 17 is corrupt", signature)

@@ -27,7 +27,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.wire.slices import ENOUGH_STEPS, balanced, count, worst
+from supervisor.wire.slices import ENOUGH_STEPS, TIGHT_PART, balanced, count, worst
 
 FAR = 1.5
 """A size so many times another one is far from it. Steps differ by a few percent: a line
@@ -42,10 +42,6 @@ GROWTH = 2
 SAFE_PART = 0.93
 """The part of the limit to be used. What fits in a few steps must fit in all that
 follow: the pool gets more crowded, and less tidy."""
-
-TIGHT_PART = 0.98
-"""A slice that turns out to need more than this part of the limit is too large, and one
-that by no means needs more may be tried, if it is likely to need less."""
 
 LIKELY_PART = 0.95
 """That much, by the line through two sizes: medians of a few steps make it uncertain,

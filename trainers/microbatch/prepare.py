@@ -13,13 +13,14 @@ import keras
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import SizeSource
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.oom_subject import OomSubject
-from supervisor.wire.slices import count
+from supervisor.wire.slices import TIGHT_PART, count
 from trainers.backends import keras_losses, slicing
 from trainers.backends.memory.allocator_figures import Figures, PeakReading
 from trainers.backends.selected import backend
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import TIGHT_PART
+from trainers.microbatch.calibration import Readings
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.obstacles import (
     MicrobatchRefusedError,
@@ -36,6 +37,13 @@ from trainers.process import allocation_subject
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
+
+UNSLICED = (
+    "more have not helped, as steps filled about {} of the limit of {} MiB whatever their"
+    " number (weights, the state of the optimizer, the sum of gradients, the whole batch,"
+    " data and buffers of fixed size do not shrink with it). A smaller model, an optimizer that keeps less (SGD, Lion,"
+    " Adafactor), mixed precision or a larger limit would make room."
+)
 
 Report = Callable[..., None]
 
@@ -178,6 +186,8 @@ class _Installation:
     report: Report
     _reported_peak: int = 0
     _first_back: SteppedBack | None = None
+    _stays: bool = False
+    """Smaller slices were of no help, and that is said."""
     _calibration: CalibrationRun | None = None
 
     def install(self) -> Prepared:
@@ -268,7 +278,9 @@ class _Installation:
         less = backend.slices.compiles_less(self.model)
         return bool(self.model.jit_compile) and less is None
 
-    def _on_size(self, size: int, source: SizeSource, planned: str) -> None:
+    def _on_size(
+        self, size: int, source: SizeSource, planned: str, **more: object
+    ) -> None:
         self.report(
             RecordKind.MICROBATCH,
             batch=self.batch,
@@ -278,6 +290,7 @@ class _Installation:
             deviations=list(self.strategy.deviations),
             source=source,
             planned=planned,
+            **more,
         )
 
     def _on_peak(self, size: int, peak_bytes: int, **known: int) -> None:
@@ -312,6 +325,7 @@ class _Installation:
         figures, size = self._figures(), int(self._made.size.numpy())
         step = readings_of(before, after, figures)
         if self._first_back is not None and self._first_back.is_vain(size, step):
+            self._give_up(self._first_back, size, step)
             return
         smaller = stepped_back(
             size, step, batch=self.batch, limit_bytes=self.limit_bytes
@@ -326,7 +340,44 @@ class _Installation:
                 smaller,
                 SizeSource.MEASURED,
                 f"measured: slices of {size} came too near the limit",
+                near_limit=self._near_limit(smaller, step, unsliced=None),
             )
+
+    def _give_up(self, first: SteppedBack, size: int, step: Readings) -> None:
+        """Stay at ``size``, and say so once: smaller slices do not help."""
+        if self._stays:
+            return
+        self._stays = True
+        unsliced = first.unsliced_bytes(size, step)
+        self._on_size(
+            size,
+            SizeSource.MEASURED,
+            "measured: smaller slices do not help",
+            near_limit=self._near_limit(size, step, unsliced=unsliced),
+        )
+        slices = count(batch=self.batch, size=size)
+        needed = UNSLICED.format(_mib(unsliced), _mib(self.limit_bytes or 0))
+        self.report(
+            RecordKind.NOTICE, sentence=f"The batch stays in {slices} slices: {needed}"
+        )
+
+    def _near_limit(
+        self, size: int, step: Readings, *, unsliced: int | None
+    ) -> dict[str, Any]:
+        assert self._first_back is not None  # noqa: S101  # what is told is that it was
+        assert self.limit_bytes is not None  # noqa: S101  # else nothing comes near it
+        return NearLimit(
+            batch=self.batch,
+            first_size=self._first_back.size,
+            size=size,
+            peak_bytes=step.peak,
+            limit_bytes=self.limit_bytes,
+            unsliced_bytes=unsliced,
+        ).to_json()
+
+
+def _mib(size: int) -> int:
+    return round(size / 2**20)
 
 
 class _Made:

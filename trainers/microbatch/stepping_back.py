@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from supervisor.wire.slices import balanced
+from supervisor.wire.slices import TIGHT_PART, balanced
 from trainers.microbatch.calibration import (
     ONE_PIECE,
     SMALL_PIECE,
-    TIGHT_PART,
     Readings,
 )
 
@@ -47,6 +46,13 @@ class SteppedBack:
         """Whether slices of half the size, or less, have saved less than half of what they
         would if all that a step adds were theirs: what is large then is no slice (a buffer
         of fixed size, say), and ever smaller ones would only be slow."""
-        saved = self.added - (step.peak - step.between)
         would_be = self.added * (1 - size / self.size)
-        return 2 * size <= self.size and 2 * saved < would_be
+        return 2 * size <= self.size and 2 * self._saved(step) < would_be
+
+    def unsliced_bytes(self, size: int, step: Readings) -> int:
+        """What ``step`` needed whatever the size, by the line through it and the first."""
+        each = max(0, self._saved(step)) / (self.size - size)
+        return int(step.peak - each * size)
+
+    def _saved(self, step: Readings) -> int:
+        return self.added - (step.peak - step.between)

@@ -47,7 +47,8 @@ FEW_STEPS = (
     " runs on two machines do"
 )
 TIGHT = (
-    "it comes near the limit: a long run may need a little more than some steps show"
+    "it comes near the limit: a long run may need a little more than some steps show;"
+    " where it is sliced, it takes more slices then, and says so"
 )
 
 OF_IT = (

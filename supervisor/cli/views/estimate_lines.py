@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.core.memory.step_estimate import BatchFit, StepEstimate, parts
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.runtime.measuring.estimation import MeasuredScript
+from supervisor.wire.slices import count
 
 JIT_ON_GPU = (
     "measured without XLA, as the script has it on a CPU; on a GPU Keras compiles such a"
@@ -30,6 +31,11 @@ NO_GPU = (
 DEVICE = (
     "for a GPU the data that stay in main memory are left out, and its context and the"
     " workspace of its libraries are not in it: no CPU shows those"
+)
+
+BESIDE_A_SLICE = (
+    "; each of {} samples only, as the whole batch and the sum of the gradients stay in"
+    " memory beside a slice, and a run leaves room for how steps differ"
 )
 
 
@@ -125,7 +131,7 @@ def _fit_line(one: BatchFit, batch: int) -> str:
     limit = format_size(one.limit_bytes)
     if one.fits:
         return f"{one.where}: fits into {limit}{_and(one)}"
-    return f"{one.where}: a batch of {batch} does not fit into {limit}{_instead(one)}"
+    return f"{one.where}: a batch of {batch} does not fit into {limit}{_instead(one, batch)}"
 
 
 def _and(one: BatchFit) -> str:
@@ -139,14 +145,19 @@ def _and(one: BatchFit) -> str:
     return f"; the largest batch that does is {one.largest_batch}"
 
 
-def _instead(one: BatchFit) -> str:
+def _instead(one: BatchFit, batch: int) -> str:
     if one.largest_batch is None:
         return "; of smaller ones nothing can be said (--batch tries one)"
     if one.largest_batch == 0:
         return ", nor does any other: the model itself is too large"
-    slices = (
-        f", or {one.slices} slices of this one (trainwarden run cuts it by itself)"
-        if one.slices
-        else ""
-    )
-    return f": at most {one.largest_batch} do{slices}"
+    return f": at most {one.largest_batch} do{_slices(one, batch)}"
+
+
+def _slices(one: BatchFit, batch: int) -> str:
+    """In how many the batch fits; and why in more than its largest part would make."""
+    if not one.slices:
+        return ""
+    said = f", or {one.slices} slices of this one (trainwarden run cuts it by itself)"
+    if one.largest_batch and one.slices > count(batch=batch, size=one.largest_batch):
+        return f"{said}{BESIDE_A_SLICE.format(-(-batch // one.slices))}"
+    return said

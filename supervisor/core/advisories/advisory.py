@@ -17,6 +17,7 @@ class AdvisoryKind(enum.StrEnum):
     THROTTLING = "throttling"
     PCIE_WIDTH = "pcie_width"
     SLOW_WRITES = "slow_writes"
+    NEAR_LIMIT = "near_limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

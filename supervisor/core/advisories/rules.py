@@ -8,9 +8,11 @@ from supervisor.core.advisories import (
     gpu_rules,
     input_rules,
     output_rules,
+    slice_rules,
 )
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.advisories.run_evidence import RunEvidence
+from supervisor.wire.slices import TIGHT_PART
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,16 @@ RULES: tuple[Rule, ...] = (
         ),
         advice=output_rules.SELDOM,
         judge=output_rules.slow_writes,
+    ),
+    Rule(
+        kind=AdvisoryKind.NEAR_LIMIT,
+        title="slices that are more than it began with",
+        threshold=(
+            f"a step of a sliced batch needs more than {TIGHT_PART:.0%} of the memory limit, "
+            "and not only since its operations wait for each other's memory"
+        ),
+        advice=slice_rules.MORE_ROOM,
+        judge=slice_rules.near_limit,
     ),
 )
 

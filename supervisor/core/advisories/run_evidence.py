@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
 NO_GPUS = GpuEvidence()
@@ -25,3 +26,4 @@ class RunEvidence:
     steps: StepEvidence | None = None
     memory: BatchMemory | None = None
     gpus: GpuEvidence = NO_GPUS
+    near_limit: NearLimit | None = None

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
-from supervisor.wire.slices import count
+from supervisor.wire.slices import PRIOR, TIGHT_PART, count
 
 MARGIN = 0.1
 """Of a limit, left free: of what a few steps show, all that follow may need a little more.
 Measured (``make bench-estimate``): up to a tenth."""
+
+SUMS = 2
+"""Of the gradients: before a slice, and after it."""
 
 READ_AHEAD_BATCHES = 16
 """Where more than so many batches lie there once the data are iterated, most of that is a
@@ -285,12 +288,23 @@ def _slices(
     estimate: StepEstimate, batch: int, whole: int, *, limit_bytes: int
 ) -> int | None:
     """The parts of a batch of which a step needs ``whole``: only what the step adds shrinks
-    with them, and the gradients of the parts are added up in memory of their own."""
-    fixed = whole - estimate.added(batch) + estimate.model.trained_bytes
+    with them, and the gradients of the parts are added up in memory of their own: the sum
+    before a part and that after it.
+
+    A run takes a size by what its steps may need at worst, and so it is counted here: of a
+    size that was tried for a few steps nobody knows yet how they vary (``slices.PRIOR``).
+    Of XLA's analysis, which JAX plans by, nothing varies.
+    """
+    fixed = whole - estimate.added(batch) + SUMS * estimate.model.trained_bytes
+    prior = 1.0 if estimate.model.backend == "jax" else PRIOR
+
+    def need(samples: int) -> int:
+        added = estimate.added(samples)
+        at_worst = (fixed + prior * added) * (1 - MARGIN) / TIGHT_PART
+        return max(fixed + added, int(at_worst))
+
     size = largest_fitting(
-        lambda samples: fixed + estimate.added(samples),
-        limit_bytes=limit_bytes,
-        start=min(estimate.measured_batch, batch),
+        need, limit_bytes=limit_bytes, start=min(estimate.measured_batch, batch)
     )
     if size < estimate.steps[0].size:
         return None

@@ -11,7 +11,7 @@ mistakes (a loss that is no mean, a BatchNormalization) showed in 1e-3 and more.
 
 import enum
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from supervisor.core.memory.alternatives import (
     AS_IT_IS,
@@ -20,12 +20,18 @@ from supervisor.core.memory.alternatives import (
     Numbers,
 )
 from supervisor.core.memory.step_estimate import MARGIN
+from supervisor.core.text.units import format_size
 from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
+from supervisor.wire.slices import TIGHT_PART, worst
 
 ROUNDING_LIMIT = 1e-4
 """Losses that differ by a larger part are those of another computation."""
 NOT_TOLD_APART = 2.0
 """So many times what the script differs from itself is nothing that an alternative did."""
+
+MAY_NEED = (
+    "steps differ, and one may need {} (the most seen is {}): a run would not choose it"
+)
 
 
 class TrialOutcome(enum.StrEnum):
@@ -40,7 +46,7 @@ class TrialOutcome(enum.StrEnum):
     """It would find no room, by what is known of the script as it is."""
     TOO_NEAR = "too near the limit"
     """A step in so many slices came so near the limit that smaller ones were taken, by the
-    rule of a run: a run does not stay at them."""
+    rule of a run, or one of more steps may: a run does not choose them, nor stay there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,33 @@ class TrialResult:
         if not self.measured or len(self.steps) < 2:
             return None
         return statistics.median(one.seconds / one.steps for one in self.steps[1:])
+
+
+def may_need(result: TrialResult) -> int | None:
+    """Bytes that steps like those of the trial need at worst, by the arithmetic that a run
+    measures its slices with; None: not known."""
+    between = None if result.end is None else result.end.between_bytes
+    peaks = [one.peak_bytes for one in result.steps if one.peak_bytes]
+    if between is None or not peaks:
+        return None
+    added = [max(peak - between, 0) for peak in peaks]
+    made = sum(one.steps for one in result.steps)
+    return between + int(
+        worst(usual=statistics.median(added), highest=max(added), steps=made)
+    )
+
+
+def judged(result: TrialResult, limit_bytes: int | None) -> TrialResult:
+    """``result``, too near the limit where a run would not choose its slices: some of their
+    steps may not find the room that those of the trial did."""
+    need = may_need(result)
+    sliced = asked(result.combination, AlternativeAxis.SLICES) is not None
+    if not (sliced and result.measured and result.limited) or limit_bytes is None:
+        return result
+    if need is None or need <= TIGHT_PART * limit_bytes:
+        return result
+    because = MAY_NEED.format(format_size(need), format_size(result.peak_bytes or 0))
+    return replace(result, outcome=TrialOutcome.TOO_NEAR, because=because)
 
 
 def is_tight(result: TrialResult, limit_bytes: int | None) -> bool:

@@ -9,6 +9,7 @@ from supervisor.core.remediation.conditions import (
     culprits,
     first_bad_step,
     last_good_step,
+    unsliced,
     visible_gpus,
 )
 from supervisor.core.remediation.escalation import Allow, Change, FailureContext
@@ -32,7 +33,9 @@ LEAST_ROOM_BYTES = 64 << 20
 
 
 def smaller_slices(case: FailureContext) -> Change | None:
-    """Slices below all that failed."""
+    """Slices below all that failed; None: they would need as much."""
+    if unsliced(case) is not None:
+        return None
     plan = next_plan(observations(case.history), batch=case.history.batch)
     if plan is None:
         return None

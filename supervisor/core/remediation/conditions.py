@@ -10,6 +10,8 @@ from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.memory.oom_analysis import CONTEXT_BYTES
 from supervisor.core.remediation.escalation import FailureContext
+from supervisor.core.remediation.microbatch_planner import UnslicedPart, unsliced_part
+from supervisor.core.remediation.observations import observations
 
 NEAR_THE_LIMIT = 0.7
 """From this share of the allocator's limit on, a library's failure is for memory."""
@@ -186,6 +188,12 @@ def no_gpu(case: FailureContext) -> bool:
 def leaking(case: FailureContext) -> bool:
     """Without what had grown between steps, the request would have been granted."""
     return _verdict(case) is OomVerdict.LEAK
+
+
+def unsliced(case: FailureContext) -> UnslicedPart | None:
+    """What takes nearly all of the limit, and does not shrink with slices; None: nothing
+    that is known of does."""
+    return unsliced_part(observations(case.history), batch=case.history.batch)
 
 
 def leak_seen(case: FailureContext) -> bool:

@@ -32,6 +32,17 @@ NEAR = 0.5
 """How peaks vary is read from sizes of this part of the largest that fitted, or more:
 what a batch more or less in the pool makes out is much beside a small slice."""
 
+NEARLY_ALL = 0.95
+"""What is needed at this part of the limit whatever the slice leaves no room for one: steps
+of one size differ by more than the rest."""
+
+SMALL_PART = 32
+"""A slice of this part of the batch or less has little left to save: of a batch that needs
+three times the limit, half as large ones save a twentieth of it."""
+
+APART = 2
+"""One size has to be so many times the other to show what does not shrink with it."""
+
 MEASURED_FAILURES = 2
 """So many failures of sliced attempts, and measuring is not trusted any more."""
 
@@ -101,6 +112,40 @@ def next_plan(
         ceiling=ceiling,
         because=because,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnslicedPart:
+    """What a step needs however small its slices are, in bytes."""
+
+    bytes: int
+    limit_bytes: int
+
+
+def unsliced_part(
+    observations: Sequence[Observation], *, batch: int | None
+) -> UnslicedPart | None:
+    """What does not shrink with slices, where that takes nearly all of the limit and small
+    slices failed: then smaller ones would fail as well. None: it does not, or nobody knows.
+
+    By the peaks of two sizes that are far enough apart; a peak at the limit may have been
+    higher with more room, so only of small slices is it said at all.
+    """
+    failed = smallest_failure(observations)
+    if batch is None or failed is None or failed > max(1, batch // SMALL_PART):
+        return None
+    small, *larger = _by_size(_comparable(observations)) or (None,)
+    limit = None if small is None else small.limit_bytes
+    if small is None or limit is None or not larger:
+        return None
+    large = larger[-1]
+    if large.slice_size < APART * small.slice_size or small.slice_size > failed * APART:
+        return None
+    line = _line([small, large])
+    fixed = _usual(small) if line is None else int(line.fixed)
+    if fixed < NEARLY_ALL * limit:
+        return None
+    return UnslicedPart(bytes=fixed, limit_bytes=limit)
 
 
 def below(ceiling: int) -> int:

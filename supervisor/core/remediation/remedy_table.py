@@ -34,6 +34,7 @@ from supervisor.core.remediation.conditions import (
     on_a_gpu,
     same_step_again,
     scripts_precision,
+    unsliced,
 )
 from supervisor.core.remediation.escalation import (
     Allow,
@@ -43,7 +44,15 @@ from supervisor.core.remediation.escalation import (
 )
 from supervisor.core.remediation.overrides import MIXED
 from supervisor.core.remediation.subject_remedies import for_subject
+from supervisor.core.text.units import format_size
 
+BESIDE_SLICES = (
+    "more slices cannot help: a step filled about {} of the limit of {} however small its"
+    " slices were; what does not shrink with them (weights, the state of the optimizer, the"
+    " sum of gradients, the whole batch, data, buffers of fixed size) leaves no room; a smaller model, an optimizer that keeps less (SGD, Lion,"
+    " Adafactor), mixed precision (remedies.mixed_precision = true in the spec) or a larger"
+    " limit can"
+)
 WORKSPACE_MIB = 256
 """cuDNN's own default in TensorFlow is 4 GiB (``conv_ops_gpu.h``)."""
 HEADROOM = 0.1
@@ -357,8 +366,17 @@ def escalation_for(case: FailureContext) -> EscalationPlan:
             return for_subject(TENANT, case)
         if cause is Cause.CUBLAS and not near_the_limit(case):
             return FAULT
-        return for_subject(ESCALATIONS[cause], case)
+        return for_subject(_beside_slices(ESCALATIONS[cause], case), case)
     return ESCALATIONS[cause]
+
+
+def _beside_slices(escalation: EscalationPlan, case: FailureContext) -> EscalationPlan:
+    """``escalation``, which ends with the figures where no slices are small enough."""
+    part = unsliced(case)
+    if part is None:
+        return escalation
+    needed, limit = format_size(part.bytes), format_size(part.limit_bytes)
+    return replace(escalation, stop=BESIDE_SLICES.format(needed, limit))
 
 
 _LIBRARY = frozenset(

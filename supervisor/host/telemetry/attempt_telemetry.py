@@ -34,6 +34,7 @@ from supervisor.wire.legacy_reasons import refusal_reason, size_source
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.reasons import SizeSource
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from supervisor.wire.snapshots.proof import Proof
@@ -73,6 +74,8 @@ class AttemptView:
     """In how many a batch is worked through, as this call of ``fit`` told last, before it
     does so: the page has it later. None: it has told none."""
     slice_size: int | None = None
+    near_limit: NearLimit | None = None
+    """A step in slices that came near the memory limit, in this call of ``fit``."""
     validated: bool = False
     """An epoch came to its end, with its validation."""
     asks: int = 0
@@ -173,17 +176,34 @@ def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
     known = {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
-    return {**known, "slices": None, "slice_size": None}
+    return {**known, "slices": None, "slice_size": None, "near_limit": None}
 
 
 def _sliced(record: Record) -> dict[str, Any]:
     size, batch = _integer(record, "size"), _integer(record, "batch")
     slices = _integer(record, "slices")
-    known = {"slices": slices, "slice_size": None if slices is None else size}
+    known: dict[str, Any] = {
+        "slices": slices,
+        "slice_size": None if slices is None else size,
+    }
+    near = _near_limit(record.fields.get("near_limit"))
+    if near is not None:
+        known["near_limit"] = near
     tried = size_source(record.fields) is SizeSource.TRIAL
     if not tried or size is None or batch is None:
         return {**known, "slice_trial": None}
     return {**known, "slice_trial": SliceTrial(size=size, batch=batch)}
+
+
+def _near_limit(value: object) -> NearLimit | None:
+    """None: there is none, or not as training writes it: the file may hold anything."""
+    if not isinstance(value, dict):
+        return None
+    found = NearLimit.from_json(cast("dict[str, Any]", value))
+    if found is None or not 1 <= found.size <= found.first_size <= found.batch:
+        return None
+    figures = (found.batch, found.peak_bytes, found.limit_bytes)
+    return found if all(0 < one <= MOST for one in figures) else None
 
 
 def _promised(record: Record) -> dict[str, Any]:
@@ -224,6 +244,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
         "non_finite": None,
         "first_step": None,
         "slice_trial": None,
+        "near_limit": None,
     },
 }
 """What a record of each kind changes in the view; the others change nothing."""

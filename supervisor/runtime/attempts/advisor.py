@@ -11,6 +11,7 @@ from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import Advised
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.wire.page import Page, Phase
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
 STEPPING = frozenset({Phase.TRAINING, Phase.REPLAYING})
@@ -30,7 +31,7 @@ class Advisor:
     _gpus: GpuEvidence = NO_GPUS
     _sample: tuple[Gpu, ...] = ()
     """The newest that was looked at."""
-    _told_of: StepEvidence | None = None
+    _told_of: tuple[StepEvidence | None, NearLimit | None] = (None, None)
 
     def see_gpus(
         self,
@@ -56,12 +57,18 @@ class Advisor:
     def look(self, view: AttemptView, page: Page | None = None) -> Sequence[Advised]:
         """What is to be said now: nothing, or all that holds or held."""
         memory = None if page is None else _memory(page)
-        evidence = RunEvidence(steps=view.evidence, memory=memory, gpus=self._gpus)
+        evidence = RunEvidence(
+            steps=view.evidence,
+            memory=memory,
+            gpus=self._gpus,
+            near_limit=view.near_limit,
+        )
         found = followed(self.advisories, advise(evidence))
-        news = view.evidence != self._told_of or _held(found) != _held(self.advisories)
+        told = view.evidence, view.near_limit
+        news = told != self._told_of or _held(found) != _held(self.advisories)
         if not news or found == self.advisories:
             return ()
-        self._told_of, self.advisories = view.evidence, found
+        self._told_of, self.advisories = told, found
         return (Advised(found),)
 
 

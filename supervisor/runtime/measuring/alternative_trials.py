@@ -281,7 +281,10 @@ class AlternativeTrials:
             outcome = TrialOutcome.FAILED, because
         else:
             outcome = self._outcome(heard, spec, paths, combination)
-        result = _result(heard, combination, outcome, limited=limited)
+        result = trial_results.judged(
+            _result(heard, combination, outcome, limited=limited),
+            self._question.limit_bytes,
+        )
         if result.measured or combination:
             shutil.rmtree(root, ignore_errors=True)
         else:

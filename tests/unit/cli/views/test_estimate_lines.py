@@ -7,6 +7,7 @@ import pytest
 from supervisor.cli.views.estimate_lines import as_json, lines
 from supervisor.core.memory.step_estimate import (
     COMMON_GPUS_GIB,
+    BatchFit,
     StepEstimate,
     fit_into,
     fit_into_common,
@@ -99,3 +100,31 @@ def test_the_sizes_in_json() -> None:
     ]
     whole = replace(estimate, steps=estimate.steps[:1])
     assert len(fit_into_common(whole, 16)) == len(COMMON_GPUS_GIB)
+
+
+def instead(*, largest: int, slices: int | None) -> str:
+    """What is said of a batch of 128 that does not fit."""
+    fit = BatchFit(
+        where="limit",
+        limit_bytes=1 << 20,
+        need_bytes=2 << 20,
+        fits=False,
+        largest_batch=largest,
+        slices=slices,
+    )
+    measured = MeasuredScript(estimate=adding(1), notes=(), seconds=1.0)
+    said = "\n".join(lines(measured, 128, (fit,)))
+    return said.partition(": at most ")[2].splitlines()[0]
+
+
+def test_why_slices_are_smaller_than_the_largest_batch() -> None:
+    """35 samples fit as a batch of their own; as a part of 128 they have the rest of it
+    beside them. Where the largest batch would make as many slices, nothing is to explain."""
+    why = (
+        "; each of 13 samples only, as the whole batch and the sum of the gradients stay in"
+        " memory beside a slice, and a run leaves room for how steps differ"
+    )
+    cut = "slices of this one (trainwarden run cuts it by itself)"
+    assert instead(largest=35, slices=10) == f"35 do, or 10 {cut}{why}"
+    assert instead(largest=35, slices=4) == f"35 do, or 4 {cut}"
+    assert instead(largest=35, slices=None) == "35 do"

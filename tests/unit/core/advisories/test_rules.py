@@ -12,6 +12,7 @@ from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.core.advisories.rules import RULES, advise, followed
 from supervisor.core.advisories.run_evidence import RunEvidence
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
 HEALTHY = StepEvidence(
@@ -184,3 +185,32 @@ def test_every_figure_of_the_evidence_may_be_missing() -> None:
         one.name: None for one in fields(StepEvidence) if "None" in str(one.type)
     }
     assert of(**optional) == set()
+
+
+NEAR = NearLimit(
+    batch=128,
+    first_size=8,
+    size=6,
+    peak_bytes=89 << 20,
+    limit_bytes=90 << 20,
+    unsliced_bytes=None,
+)
+
+
+def test_more_slices_than_it_began_with_are_told_with_the_reason() -> None:
+    """How many there were, how many there are, and what came near the limit."""
+    (told,) = advise(RunEvidence(near_limit=NEAR))
+    assert told.kind is AdvisoryKind.NEAR_LIMIT
+    assert told.sentence == (
+        "a batch is worked through in 22 slices, not in 16 as it began: a step needed 89 MiB"
+        " of the limit of 90 MiB, and another might have run out of memory"
+    )
+    assert (told.figures["first_slices"], told.figures["slices"]) == (16, 22)
+    assert "unsliced_bytes" not in told.figures
+
+
+def test_why_no_more_slices_are_made_is_told() -> None:
+    """What they share shrinks with none of them."""
+    (told,) = advise(RunEvidence(near_limit=replace(NEAR, unsliced_bytes=88 << 20)))
+    assert "; more are not made, as steps filled about 88 MiB whatever" in told.sentence
+    assert told.figures["unsliced_bytes"] == 88 << 20

@@ -183,6 +183,20 @@ def test_where_it_fits(
     assert told.need_bytes == LINE.peak(64)
 
 
+def test_slices_are_counted_as_a_run_takes_them() -> None:
+    """With both sums of the gradients beside them, and room for how steps vary. XLA's
+    analysis does not vary."""
+    small = replace(MODEL, batch_bytes=0, drawn_bytes=0, data_bytes=0)
+    line = replace(LINE, model=small)
+    fixed = line.weights + 2 * small.trained_bytes
+    limit = int((fixed + 1.4 * line.added(32)) / 0.98) + 100
+    assert fit_into(line, 64, where="limit", limit_bytes=limit).slices == 2
+    less = limit - 2000
+    assert fit_into(line, 64, where="limit", limit_bytes=less).slices == 3
+    on_jax = replace(line, model=replace(small, backend="jax"))
+    assert fit_into(on_jax, 64, where="limit", limit_bytes=less).slices == 2
+
+
 def test_on_a_gpu_the_data_do_not_count() -> None:
     """They stay in main memory, but for the batch in work."""
     told = fit_into(LINE, 64, where="GPU 0", limit_bytes=170_000, device=True)

@@ -1,5 +1,7 @@
 """How the numbers and times of trials compare with those of the script as it is."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,8 @@ from supervisor.core.memory.trial_results import (
     compared,
     difference,
     is_tight,
+    judged,
+    may_need,
     same_bits,
     time_ratio,
 )
@@ -191,3 +195,37 @@ def test_the_figures_of_a_trial() -> None:
     assert not is_tight(FAILED, 1)
     assert asked(SLICED, AlternativeAxis.SLICES) == "4"
     assert asked(SLICED, AlternativeAxis.JIT) is None
+
+
+def peaking(*peaks: int | None, combination: Combination = SLICED) -> TrialResult:
+    """A trial whose steps needed so much, with 10 in use between them."""
+    return result(*(step(1.0, peak=peak) for peak in peaks), combination=combination)
+
+
+def test_slices_are_judged_by_the_arithmetic_of_a_run() -> None:
+    """Of 900 the most seen was 880, as much again as that lies above the median is more
+    than a run leaves itself: it would not choose them. Few steps say less than a dozen."""
+    dozen = peaking(*[800] * 11, 880)
+    assert may_need(dozen) == 960
+    near = judged(dozen, 900)
+    assert near.outcome is TrialOutcome.TOO_NEAR
+    assert near.peak_bytes is None
+    assert "may need 960 bytes (the most seen is 880 bytes)" in near.because
+    assert judged(dozen, 980) == dozen
+    assert may_need(peaking(*[800] * 11)) == 10 + int(1.4 * 790)
+
+
+def test_what_is_not_known_or_not_of_slices_is_not_judged() -> None:
+    """A whole batch has slices to fall back to; without figures or a limit, or outside of
+    it, nothing is said."""
+    whole = peaking(*[890] * 12, combination=())
+    assert judged(whole, 900) == whole
+    sliced = peaking(*[890] * 12)
+    assert judged(sliced, 900).outcome is TrialOutcome.TOO_NEAR
+    assert judged(sliced, None) == sliced
+    free = replace(sliced, limited=False)
+    assert judged(free, 900) == free
+    unknown = peaking(None)
+    assert judged(unknown, 900) == unknown
+    assert judged(FAILED, 900) == FAILED
+    assert may_need(replace(sliced, end=None)) is None

@@ -10,6 +10,7 @@ from supervisor.core.remediation.microbatch_planner import (
     Observation,
     below,
     next_plan,
+    unsliced_part,
 )
 from supervisor.wire.slices import ENOUGH_STEPS, balanced, count
 
@@ -197,6 +198,43 @@ def test_there_may_be_no_plan() -> None:
     assert next_plan([seen(512)], batch=512) is None
     assert next_plan([seen(512, failed=True)], batch=None) is None
     assert next_plan([seen(1, failed=True)], batch=512) is None
+
+
+def unsliced(*observations: Observation, batch: int | None = 128) -> int | None:
+    """What does not shrink with slices, where that is nearly all of the limit."""
+    found = unsliced_part(observations, batch=batch)
+    assert found is None or found.limit_bytes == LIMIT
+    return None if found is None else found.bytes
+
+
+def test_what_does_not_shrink_is_known_by_two_sizes() -> None:
+    """64 slices of 2 samples failed, and needed as much as 32 of 4 before."""
+    four, two = seen(4, peak=int(0.99 * LIMIT)), seen(2, peak=int(0.985 * LIMIT))
+    failed = seen(2, peak=int(0.985 * LIMIT), failed=True)
+    assert unsliced(four, failed) == int(0.985 * LIMIT) - 2 * int(0.005 * LIMIT) // 2
+    assert unsliced(seen(4, peak=int(0.98 * LIMIT)), failed) == int(0.985 * LIMIT)
+    assert unsliced(four, two) is None  # nothing failed
+    assert unsliced(failed) is None  # of one size nobody knows
+    assert unsliced(seen(3, peak=int(0.99 * LIMIT)), failed) is None  # too near
+    assert unsliced(four, failed, batch=None) is None
+    assert unsliced() is None
+    assert unsliced(seen(2, failed=True)) is None  # nothing was measured
+
+
+def test_what_shrinks_is_cut_further() -> None:
+    """Half the slice needs a tenth less of the limit; and of slices that are large yet
+    nobody knows how much they save, as peaks end at the limit."""
+    four = seen(4, peak=int(0.99 * LIMIT))
+    assert unsliced(four, seen(2, peak=int(0.94 * LIMIT), failed=True)) is None
+    large = seen(64, peak=int(0.99 * LIMIT))
+    assert unsliced(large, seen(32, peak=int(0.99 * LIMIT), failed=True)) is None
+
+
+def test_sizes_far_above_what_failed_say_nothing_of_it() -> None:
+    """Peaks of larger slices than failed are no proof of what a smaller one needs."""
+    large = seen(64, peak=int(0.99 * LIMIT)), seen(8, peak=int(0.99 * LIMIT))
+    assert unsliced(*large, seen(2, failed=True)) is None
+    assert unsliced(*large, seen(4, failed=True)) is not None
 
 
 def test_slices_are_shared_out_evenly() -> None:

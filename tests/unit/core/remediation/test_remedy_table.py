@@ -6,6 +6,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Killed, NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.fit_memory import FitMemory, SizePeaks
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.overrides import MIXED, Awaited, LossRecovery
 from supervisor.core.remediation.remedy_table import ESCALATIONS
@@ -114,6 +115,33 @@ def test_a_single_sample_can_still_be_computed_in_16_bits() -> None:
     """Where slices can help no more, precision is the next thing, then nothing."""
     story = Story(Cause.DEVICE_OOM, batch=1, allowed=frozenset(Allow))
     assert story.remedy_steps(2) == ["mixed_precision", None]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "kind"),
+    [
+        (frozenset[Allow](), RemedyKind.STOP),
+        (frozenset({Allow.MIXED_PRECISION}), RemedyKind.ALTER),
+    ],
+)
+def test_slices_are_not_cut_further_in_vain(
+    allowed: frozenset[Allow], kind: RemedyKind
+) -> None:
+    """Two samples a slice need as much as four did: no smaller one is tried, and the run
+    ends with what takes the memory, and what helps; or does what is allowed of it."""
+    mib = 1 << 20
+    peaks = tuple(
+        SizePeaks(slice_size=size, usual_bytes=88 * mib, highest_bytes=89 * mib)
+        for size in (2, 4)
+    )
+    fit = FitMemory(slice_size=2, limit_bytes=90 * mib, peaks=peaks)
+    decided = Story(Cause.DEVICE_OOM, batch=128, allowed=allowed).fail(fit=fit)
+    assert decided.remedy.kind is kind
+    if kind is RemedyKind.STOP:
+        assert decided.remedy.because.startswith(
+            "more slices cannot help: a step filled about 88 MiB of the limit of 90 MiB"
+        )
+        assert "a larger limit can" in decided.remedy.because
 
 
 def test_fragmentation_under_our_own_limit_has_no_allocator_to_switch_to() -> None:

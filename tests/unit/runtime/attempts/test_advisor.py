@@ -10,6 +10,7 @@ from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
 from supervisor.runtime.attempts.advisor import Advisor
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.page import Page, Phase
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
 SLOW = StepEvidence(
@@ -116,3 +117,37 @@ def test_the_file_may_hold_anything() -> None:
     assert odd.wide_inputs[:2] == ("1", "None")
     assert len(odd.wide_inputs) == 20
     assert max(map(len, odd.wide_inputs)) == 100
+
+
+def near(slice_size: int, **changes: object) -> AttemptView:
+    """What is known of an attempt whose slices were of 8 samples, and are of ``slice_size``."""
+    told = NearLimit(
+        batch=128,
+        first_size=8,
+        size=slice_size,
+        peak_bytes=89,
+        limit_bytes=90,
+        unsliced_bytes=None,
+    )
+    fields = {"size": slice_size, "near_limit": {**told.to_json(), **changes}}
+    return fold(AttemptView(), [Record(RecordKind.MICROBATCH, 1, fields)])
+
+
+def test_each_change_of_slices_is_told() -> None:
+    """The figures of the newest hold; a record that is none of ours says nothing, and a
+    new call of fit begins anew."""
+    advisor = Advisor()
+    (first,) = advisor.look(near(7))
+    assert first.advisories[0].figures["slices"] == 19
+    (second,) = advisor.look(near(6))
+    assert second.advisories[0].figures["slices"] == 22
+    assert advisor.look(near(6)) == ()
+    for wrong in (
+        {"size": 0},
+        {"batch": 5},
+        {"peak_bytes": "much"},
+        {"limit_bytes": -1},
+    ):
+        assert near(6, **wrong).near_limit is None
+    began = fold(near(6), [Record(RecordKind.FIT_BEGAN, 2, {"fit": 1})])
+    assert began.near_limit is None

@@ -1,5 +1,6 @@
 """What microbatching finds out about a model, tells, and leaves alone."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,12 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from supervisor.wire.event_file import RecordKind
+from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.sliced_models import BATCH, SIZE, X, Y, compiled, dense, prepare
+from trainers.backends.memory.allocator_figures import PeakReading
+from trainers.backends.selected import backend
 from trainers.microbatch import obstacles, preconditions
 from trainers.microbatch import prepare as microbatch
 from trainers.process.allocation_subject import watch
@@ -332,3 +337,39 @@ def test_without_figures_a_calibration_takes_half() -> None:
         memory_limit_bytes=10**9,
     )
     assert (prepared.size, prepared.slices) == (17, 3)
+
+
+def test_smaller_slices_are_told_and_not_made_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each step fills 99 % of the limit whatever its slices: they become smaller down to
+    half of the first, each time with what they were and are; then they stay, said once."""
+    mib = 2**20
+    calls = itertools.count(990 * mib)
+
+    def peak() -> PeakReading:
+        return PeakReading(current_bytes=10 * mib, peak_bytes=next(calls))
+
+    def figures(*, needed: bool) -> None:
+        """The allocator keeps none."""
+
+    monkeypatch.setattr(backend.slices, "peak", peak)
+    monkeypatch.setattr(backend.slices, "figures", figures)
+    model = compiled(dense())
+    prepared, events = prepare(model, X, Y, memory_limit_bytes=1000 * mib)
+    model.fit(X, Y, batch_size=BATCH, verbose=0, epochs=2)
+    prepared.restore()
+    told = [fields for kind, fields in events if kind == RecordKind.MICROBATCH]
+    assert "near_limit" not in told[0]
+    near = [NearLimit.from_json(one["near_limit"]) for one in told[1:]]
+    assert all(one is not None and one.first_size == SIZE for one in near)
+    sizes = [one.size for one in near if one is not None]
+    assert sizes == [10, 9, 8, 7, 6, 6]
+    assert [one.unsliced_bytes is None for one in near if one] == [True] * 5 + [False]
+    notices = [fields for kind, fields in events if kind == RecordKind.NOTICE]
+    assert len(notices) == 1
+    assert notices[0]["sentence"].startswith(
+        "The batch stays in 9 slices: more have not helped, as steps filled about 990 of"
+        " the limit of 1000 MiB"
+    )
+    assert prepared.size == 6

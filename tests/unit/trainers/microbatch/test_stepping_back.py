@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainers.microbatch.calibration import TIGHT_PART, Readings
+from supervisor.wire.slices import TIGHT_PART
+from trainers.microbatch.calibration import Readings
 from trainers.microbatch.stepping_back import SteppedBack, stepped_back
 
 
@@ -44,3 +45,11 @@ def test_ever_smaller_slices_are_not_taken_in_vain(
     first = SteppedBack(size=32, added=100)
     step = Readings(before=7, peak=9 + added, after=9)
     assert first.is_vain(size, step) is vain
+
+
+def test_what_no_slice_takes_is_told_by_the_first_step_and_this_one() -> None:
+    """Half the slice saved 10 of 100: as much again is what is left to it."""
+    first = SteppedBack(size=32, added=100)
+    step = Readings(before=7, peak=99, after=9)
+    assert first.unsliced_bytes(16, step) == 89
+    assert first.unsliced_bytes(16, Readings(before=7, peak=129, after=9)) == 129
