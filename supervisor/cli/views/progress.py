@@ -107,7 +107,9 @@ def short_of_memory(status: JobStatus) -> str:
     if age is None or status.pid is None or status.phase not in STEPPING:
         return ""
     found = f"an allocation found no memory {format_duration(age)} ago"
-    waits = ", and its allocator may wait 10 s for it" if age < ALLOCATOR_SECONDS else ""
+    waits = (
+        ", and its allocator may wait 10 s for it" if age < ALLOCATOR_SECONDS else ""
+    )
     return found + waits
 
 

@@ -36,6 +36,8 @@ NEARLY_ALL = 0.95
 """What is needed at this part of the limit whatever the slice leaves no room for one: steps
 of one size differ by more than the rest."""
 
+FAILURES_TO_STOP = 2
+"""Processes that ran out of memory in small slices, before more slices are given up."""
 SMALL_PART = 32
 """A slice of this part of the batch or less has little left to save: of a batch that needs
 three times the limit, half as large ones save a twentieth of it."""
@@ -126,13 +128,21 @@ def unsliced_part(
     observations: Sequence[Observation], *, batch: int | None
 ) -> UnslicedPart | None:
     """What does not shrink with slices, where that takes nearly all of the limit and small
-    slices failed: then smaller ones would fail as well. None: it does not, or nobody knows.
+    slices failed in two processes: then smaller ones would fail as well. None: it does not,
+    or nobody knows.
 
-    By the peaks of two sizes that are far enough apart; a peak at the limit may have been
-    higher with more room, so only of small slices is it said at all.
+    By the peaks of two sizes that are far enough apart. A peak at the limit may be what
+    operations took because it was there (a step of 4 and one of 1 sample took 99 % alike,
+    and trained to the end in a fresh process): so it is said of small slices alone, and not
+    before a second process failed with some.
     """
+    if batch is None:
+        return None
+    small_size = max(1, batch // SMALL_PART)
+    failures = [seen for seen in observations if seen.failed]
+    small_failures = [one for one in failures if one.slice_size <= small_size]
     failed = smallest_failure(observations)
-    if batch is None or failed is None or failed > max(1, batch // SMALL_PART):
+    if failed is None or len(small_failures) < FAILURES_TO_STOP:
         return None
     small, *larger = _by_size(_comparable(observations)) or (None,)
     limit = None if small is None else small.limit_bytes

@@ -200,9 +200,14 @@ def test_there_may_be_no_plan() -> None:
     assert next_plan([seen(1, failed=True)], batch=512) is None
 
 
+BEFORE = seen(4, failed=True)
+"""A process that failed in small slices already."""
+
+
 def unsliced(*observations: Observation, batch: int | None = 128) -> int | None:
-    """What does not shrink with slices, where that is nearly all of the limit."""
-    found = unsliced_part(observations, batch=batch)
+    """What does not shrink with slices, where that is nearly all of the limit and one more
+    process failed before."""
+    found = unsliced_part((BEFORE, *observations), batch=batch)
     assert found is None or found.limit_bytes == LIMIT
     return None if found is None else found.bytes
 
@@ -213,8 +218,10 @@ def test_what_does_not_shrink_is_known_by_two_sizes() -> None:
     failed = seen(2, peak=int(0.985 * LIMIT), failed=True)
     assert unsliced(four, failed) == int(0.985 * LIMIT) - 2 * int(0.005 * LIMIT) // 2
     assert unsliced(seen(4, peak=int(0.98 * LIMIT)), failed) == int(0.985 * LIMIT)
-    assert unsliced(four, two) is None  # nothing failed
+    assert unsliced_part([four, two], batch=128) is None  # nothing failed
+    assert unsliced_part([four, failed], batch=128) is None  # a fresh process may do
     assert unsliced(failed) is None  # of one size nobody knows
+    assert unsliced_part([failed, failed], batch=128) is None
     assert unsliced(seen(3, peak=int(0.99 * LIMIT)), failed) is None  # too near
     assert unsliced(four, failed, batch=None) is None
     assert unsliced() is None
