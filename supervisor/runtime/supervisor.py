@@ -320,11 +320,13 @@ class Supervisor:
         self.run = replace(before, phase=RunPhase.RUNNING, deadline=None)
         for event in recovery:
             self._happen(event)
+        # Nobody knows when it would have made its next step; from where is seen later.
+        known = self.run.open_incident
         return replace(
             self.run,
             phase=before.phase,
             deadline=before.deadline,
-            open_incident=None,  # nobody knows when it would have made its next step
+            open_incident=None if known is None else replace(known, at=None),
         )
 
     def status(self) -> JobStatus:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.wire.event_file import EventReader
 from tests.support.attempts import read_result
 from tests.support.boxes import box_in
 from tests.support.command import PATIENCE, Trainwarden
@@ -218,7 +219,9 @@ def test_an_incident_outlives_the_supervisor_that_allowed_to_go_on(
     trainwarden: Trainwarden, once: Path, trouble: str
 ) -> None:
     """SIGKILL between its answer and the next step: the same command finds out that the
-    attempt went on, has the incident, and what was decided stays in force."""
+    attempt went on, has the incident, and what was decided stays in force. On a busy
+    machine the attempt may be gone before it went back to a snapshot: then the next one
+    tells from where it went on, and how long that took is not known."""
     more = ("memory",) if trouble == "memory" else ()
     path = spec(trainwarden, once, *more, in_place=True)
     process = trainwarden.start("run", "--spec", path)
@@ -226,6 +229,13 @@ def test_an_incident_outlives_the_supervisor_that_allowed_to_go_on(
     process.kill()
     process.communicate(timeout=PATIENCE)
     assert trainwarden.json("incidents") == []
+    (events,) = trainwarden.state.rglob("events.jsonl")
+    told = EventReader(events).poll()
+    failed = next(one for one in told if one.kind == "step_failed")
+    epochs = [
+        one.ns for one in told if one.kind == "epoch_ended" and one.ns < failed.ns
+    ]
+    until = time.monotonic() - max(epochs) / 1e9  # the failed step is of the next epoch
     done = trainwarden("run", "--spec", path)
     assert done.returncode == 0, done.stdout + done.stderr
     (incident,) = trainwarden.json("incidents")
@@ -237,8 +247,9 @@ def test_an_incident_outlives_the_supervisor_that_allowed_to_go_on(
     assert incident["remedy"]["because"].endswith("in the same process")
     lost = incident["failed_step"] - incident["restored_step"]
     assert incident["lost_steps"] == lost > 0
-    # Until the step itself: the second supervisor came seconds later.
-    assert 0 < incident["downtime_seconds"] < (30 if more else 5)
+    # Until the step itself, where the attempt came to one: the second supervisor came later.
+    down = incident["downtime_seconds"]
+    assert down is None or 0 < down < until
     status = trainwarden.status()
     assert status is not None
     assert status["attempt"] == 2

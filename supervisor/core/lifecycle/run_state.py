@@ -57,8 +57,9 @@ class OpenIncident:
     failed_step: int | None
     at: float | None
     """Monotonic seconds of its last step, or of its start where it made none; of a hang
-    those of its last progress, and of the exit where no step is counted. None: the run had
-    ended by it, until a person let it go on: steps are done again, but no time is lost."""
+    those of its last progress, and of the exit where no step is counted. None: steps are
+    done again, but the time is not known, or not lost by it: the run had ended by it, until
+    a person let it go on; or its process ended as it went on, and nobody was there."""
     recovery: int = 0
     """Which failure of the attempt it is, where that goes on in its process."""
 
