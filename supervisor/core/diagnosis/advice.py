@@ -151,10 +151,16 @@ SLURM_CANCELLED = (
     "that it saved (docs/slurm.md)."
 )
 OWN_ERROR_AT = (
-    "The script's own error: where it comes back at the same step, no restart helps. It was "
-    "raised at: {}"
+    "The script's own error: where it comes back at the same step, no restart helps. Correct "
+    "it; the same command then goes on from the newest snapshot with --accept-changes, where "
+    "there is one. It was raised at: {}"
 )
 """Of an exception whose place in the script is known."""
+ENDED_AT_ONCE = (
+    "Look for os._exit in the script and in what it calls, about that step, and at the end of "
+    "the log: native code that ends its process mostly prints why before it does."
+)
+"""Of a process that left in training past Python's own ways out."""
 NOT_SAVED = "What was not saved is done again from the newest snapshot."
 """Of an attempt that was asked to end, and ended before its state was saved, ..."""
 LONGER_GRACE = (

@@ -23,6 +23,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
     DEVICE_FULL,
+    ENDED_AT_ONCE,
     LONGER_GRACE,
     NOT_SAVED,
     NOT_WRITABLE,
@@ -102,6 +103,13 @@ _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.DEVICE_GONE: Cause.UNKNOWN,
 }
 """What a refusal says of the end; the others ask a person to decide."""
+
+
+AT_ONCE = (
+    "Python did not end it: no exception, no sys.exit; os._exit was called, or native code "
+    "left."
+)
+"""Of a process that ended so in training."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -380,7 +388,18 @@ def _unexplained(evidence: Evidence) -> Diagnosis:
     if evidence.log.last_line:
         last = Reason(evidence.log.last_line, "last_line", evidence.log.lines or None)
         reasons.append(last)
-    return _made(Cause.UNKNOWN, *reasons)
+    if not _left_at_once(evidence):
+        return _made(Cause.UNKNOWN, *reasons)
+    reasons[:1] = [replace(reasons[0], text=f"{reasons[0].text} {AT_ONCE}")]
+    return replace(_made(Cause.UNKNOWN, *reasons), advice=ENDED_AT_ONCE)
+
+
+def _left_at_once(evidence: Evidence) -> bool:
+    """Whether it trained, and then left without an exception, ``sys.exit`` or a signal:
+    each of them leaves a record."""
+    status = None if evidence.exit is None else evidence.exit.exit_code
+    by_python = evidence.crash is not None or evidence.script_exit_code is not None
+    return bool(evidence.steps_done) and status is not None and not by_python
 
 
 _RULES: tuple[Callable[[Evidence], Diagnosis | None], ...] = (

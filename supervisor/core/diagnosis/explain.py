@@ -57,7 +57,7 @@ HEADLINES: Mapping[Cause, str] = {
     Cause.VERSION_MISMATCH: "driver, CUDA, cuDNN and framework do not go together",
     Cause.NCCL: "communication between GPUs failed",
     Cause.NON_FINITE_LOSS: "the loss became NaN or infinite",
-    Cause.DATA_ERROR: "input data could not be read",
+    Cause.DATA_ERROR: "data, or a file, could not be read or written",
     Cause.DISK_FULL: "a disk was full",
     Cause.USER_ERROR: "the script raised an error of its own",
     Cause.STALLED: "training was alive but made no progress",

@@ -309,7 +309,7 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
         "batches before it and at the learning rate",
     ),
     Cause.DATA_ERROR: EscalationPlan(
-        title="data that cannot be read",
+        title="data, or a file, that cannot be read or written",
         remedy_steps=(
             replace(
                 AGAIN,
@@ -319,7 +319,7 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
                 uses=1,
             ),
         ),
-        stop="the same data cannot be read again",
+        stop="the same data or file cannot be read or written again",
     ),
     Cause.DISK_FULL: EscalationPlan(
         title="a full disk",

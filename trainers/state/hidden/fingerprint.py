@@ -34,6 +34,10 @@ MOST_ITEMS = 50_000
 evenly spread, and its length."""
 WHOLE_BYTES = 16 << 20
 """Of an array that is read whole; of a larger one as many, evenly spread."""
+ALL_BYTES = 256 << 20
+"""Of the arrays of one value that are read so; of each one beyond them ``SPARSE_BYTES``. A
+value that large is not saved, and a list that grows has another length."""
+SPARSE_BYTES = 4096
 FOREIGN_DEEP = 3
 """Attributes of a library's object are followed so far."""
 STEADY = (
@@ -65,17 +69,20 @@ class _Look:
 
     def __init__(self, root: Any) -> None:
         self._seen: dict[int, Any] = {}
+        self._read = 0
+        """Bytes of arrays, so far."""
         self._modules = {id(root)}
         """``id`` of it, and of what it is made of, where it is a module."""
 
     def at(self, value: Any, depth: int) -> Mark:
         """Its mark; what was looked at before is only named."""
-        if isinstance(value, np.ndarray):  # whose bytes ``marshal`` would copy
+        if isinstance(value, np.ndarray):
             return self.of_array(value, depth)
-        try:
-            return hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
-        except ValueError:  # not of plain values alone
-            pass
+        if not _holds_buffers(value):
+            try:
+                return hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
+            except ValueError:  # not of plain values alone
+                pass
         if depth > MOST_DEEP or id(value) in self._seen:
             return type(value).__name__
         self._seen[id(value)] = value
@@ -88,10 +95,15 @@ class _Look:
         """Of its bytes, of a large one of some."""
         if value.dtype.hasobject:
             return self.of_items(value.ravel().tolist(), depth)
-        if value.nbytes > WHOLE_BYTES:
-            value = value.reshape(-1)[:: value.nbytes // WHOLE_BYTES + 1]
+        shape, most = (
+            value.shape,
+            WHOLE_BYTES if self._read < ALL_BYTES else SPARSE_BYTES,
+        )
+        if value.nbytes > most:
+            value = value.reshape(-1)[:: value.nbytes // most + 1]
+        self._read += value.nbytes
         content = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        return value.shape, value.dtype.str, zlib.crc32(content.data)
+        return shape, value.dtype.str, zlib.crc32(content.data)
 
     def of_mapping(self, value: Mapping[Any, Any], depth: int) -> Mark:
         """Of keys and values, in their order."""
@@ -132,6 +144,24 @@ class _Look:
         return id(value), self.of_mapping(held, depth)
 
 
+def _holds_buffers(value: Any) -> bool:
+    """Whether ``value`` is a container that holds what ``marshal`` would copy byte by
+    byte: arrays and tensors, as many as there are, beside what a leak has taken."""
+    pending, seen = [value], set[int]()  # one may be deep, or hold itself
+    while pending:
+        one = pending.pop()
+        if type(one) not in NESTED or id(one) in seen:
+            continue
+        seen.add(id(one))
+        items = [*one.values()] if isinstance(one, dict) else list(one)
+        kinds = {kind for kind in map(type, items) if kind not in MARSHALLED}
+        if any(not issubclass(kind, np.generic) for kind in kinds - NESTED):
+            return True
+        if kinds & NESTED:
+            pending += _some(items)
+    return False
+
+
 def _some(items: list[Any]) -> list[Any]:
     return items if len(items) <= MOST_ITEMS else items[:: len(items) // MOST_ITEMS + 1]
 
@@ -152,6 +182,9 @@ TOLD = (
     dt.time, dt.timedelta, re.Pattern,
 )  # fmt: skip
 """Their text says all there is."""
+NESTED = frozenset({dict, list, tuple, set, frozenset})
+MARSHALLED = frozenset({type(None), bool, int, float, complex, str, bytes})
+"""What ``marshal`` writes for what it is: of others it copies the buffer, or refuses."""
 IN_MEMORY = (io.StringIO, io.BytesIO)
 HASHES = (type(hashlib.sha256()), type(hashlib.blake2b()), type(hashlib.blake2s()))
 WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary)

@@ -117,6 +117,8 @@ class HiddenState:
         self._variables: dict[str, Any] = {}
         self._tables: dict[str, Mark] = {}
         self._baked = BakedValues(model)
+        self._large: dict[Name, str] = {}
+        """What was told of each that is too large: once, as it may grow on."""
         self._wrong: str | None = None
         """What went wrong when it was looked at."""
         try:
@@ -242,7 +244,8 @@ class HiddenState:
         size = sum(one.nbytes for one in encoder.tensors[before:])
         if size > MOST_BYTES:
             del encoder.tensors[before:]
-            told.append(LARGE.format(reachable.at(*name), size / (1 << 20)))
+            large = LARGE.format(reachable.at(*name), size / (1 << 20))
+            told.append(self._large.setdefault(name, large))
             return None
         return [found]
 

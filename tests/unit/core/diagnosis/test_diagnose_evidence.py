@@ -5,8 +5,13 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import NOT_WRITABLE
-from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log, from_outside
+from supervisor.core.diagnosis.advice import ENDED_AT_ONCE, NOT_WRITABLE
+from supervisor.core.diagnosis.diagnose import (
+    AT_ONCE,
+    diagnose,
+    diagnose_log,
+    from_outside,
+)
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.explain import verdict_sentence
@@ -234,6 +239,26 @@ def test_nothing_known_is_said_so() -> None:
     assert diagnose_log(LogFindings()).cause is Cause.NONE
     status = Evidence(exit=record_of(3, None))
     assert diagnose_log(LogFindings(), evidence=status).cause is Cause.UNKNOWN
+
+
+def test_a_process_that_leaves_past_python_is_told_so() -> None:
+    """In training an exception and ``sys.exit`` leave a record: where neither did,
+    ``os._exit`` is the place to look. Before a step, nobody knows."""
+    for code in (0, 3):
+        left = diagnose(Evidence(exit=ours(code), steps_done=4))
+        assert left.cause is Cause.UNKNOWN
+        assert f"exit code {code}" in left.because[0].text
+        assert left.because[0].text.endswith(AT_ONCE)
+        assert left.advice == ENDED_AT_ONCE
+    status = Evidence(exit=ours(3))
+    by_script = replace(status, steps_done=4, script_exit_code=3)
+    for other in (
+        status,
+        replace(status, steps_done=0),
+        by_script,
+        Evidence(exit=None, steps_done=4),
+    ):
+        assert diagnose(other).advice != ENDED_AT_ONCE
 
 
 def test_no_room_to_begin_is_a_full_disk() -> None:

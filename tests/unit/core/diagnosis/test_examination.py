@@ -55,6 +55,7 @@ def test_any_other_error() -> None:
     assert advice("builtins.KeyError", "'lr'") == ADVICE[Cause.USER_ERROR]
     told = advice("builtins.KeyError", "'lr'", TRACE)
     assert told.endswith('raised at: File "own.py", line 9, in on_epoch_end')
+    assert "goes on from the newest snapshot with --accept-changes" in told
     library = TRACE.replace("own.py", "/usr/lib/python3.11/runpy.py")
     assert advice("builtins.KeyError", "'lr'", library) == ADVICE[Cause.USER_ERROR]
     hostile = TRACE.replace("own.py", "\x1b[2Jown.py" + "x" * 400)

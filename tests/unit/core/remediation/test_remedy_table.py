@@ -245,7 +245,7 @@ def test_data_that_cannot_be_read_twice_are_named() -> None:
     story = Story(Cause.DATA_ERROR)
     assert story.fail().remedy_step == "again"
     because = story.fail().remedy.because
-    assert "cannot be read again: record 17 is corrupt" in because
+    assert "cannot be read or written again: record 17 is corrupt" in because
 
 
 @pytest.mark.parametrize("cause", [Cause.DATA_ERROR, Cause.USER_ERROR])

@@ -8,6 +8,7 @@ import logging
 import queue
 import random
 import sqlite3
+import tracemalloc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -145,3 +146,52 @@ def test_a_long_list_of_objects_is_looked_at_in_part(
     before = fingerprint.of(value)
     value.append(Slots())
     assert fingerprint.of(value) != before
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda parts: {"kept": parts}])
+def test_arrays_in_a_container_are_not_copied(make: Callable[[Any], Any]) -> None:
+    """What a callback hoards may be half of the memory: a copy would take the rest."""
+    hoard = make([np.ones(1_000_000) for _ in range(12)])  # 96 MB
+    tracemalloc.start()
+    fingerprint.of(hoard)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16_000_000
+
+
+def test_of_more_arrays_than_are_saved_a_little_is_read_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that a look at a leak takes no longer the more it holds; one more, and those
+    that are read whole, are seen all the same."""
+    monkeypatch.setattr(fingerprint, "ALL_BYTES", 100_000)
+    hoard = [np.zeros(100_000, np.uint8) for _ in range(3)]
+    before = fingerprint.of(hoard)
+    hoard[2][1] = 1  # none of those that are read
+    assert fingerprint.of(hoard) == before
+    hoard[2][0] = 1
+    assert fingerprint.of(hoard) != before
+    hoard[2][0], hoard[0][1] = 0, 1
+    assert fingerprint.of(hoard) != before
+    hoard[0][1] = 0
+    assert fingerprint.of(hoard) == before != fingerprint.of([*hoard, hoard[0]])
+
+
+def test_nothing_of_many_numbers_is_left_out() -> None:
+    """Also of those of NumPy: a list of losses may be long."""
+    many = [np.float32(0)] * (3 * fingerprint.MOST_ITEMS)
+    other = [*many]
+    other[1] = np.float32(1)
+    assert fingerprint.of(many) != fingerprint.of(other)
+    assert fingerprint.of([many, (1,)]) != fingerprint.of([other, (1,)])
+
+
+def test_containers_may_be_deep_and_hold_themselves() -> None:
+    """A look at them comes to its end."""
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    knot: list[Any] = [np.ones(1)]
+    knot += [knot] * 8
+    assert fingerprint.of(deep) == fingerprint.of(deep)
+    assert fingerprint.of(knot) == fingerprint.of(knot)

@@ -271,6 +271,22 @@ def test_what_cannot_be_saved_is_named_when_it_has_changed(what: str) -> None:
     assert "cannot be saved" in told
 
 
+def test_what_grew_too_large_is_told_with_its_first_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It grows on, and the same news with another figure at each snapshot is none."""
+    monkeypatch.setattr(hidden_state, "MOST_BYTES", 2 << 20)
+    script = Script("""
+hoard = []
+def step(): hoard.append(np.ones((3 << 20) // 8))
+""")
+    script.step()
+    (told,) = script.capture()[2]
+    assert "hoard, which takes 3 MiB" in told
+    script.step()
+    assert script.capture()[2] == [told]
+
+
 def test_what_only_passes_is_not_told() -> None:
     """Functions, files, threads and locks are made again."""
     script = Script("""
