@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.recovery.bench_job import BenchJob, NothingCameError
+from tests.bench.recovery.bench_job import BenchJob, NothingCameError, ended_by_sigterm
 from tests.bench.recovery.contestants import BASES, CONTESTANTS, Contestant
 from tests.bench.recovery.paired_table import (
     RestartRow,
@@ -73,7 +73,9 @@ def measured(
     patience: float,
 ) -> list[RestartRow]:
     """All rounds of a model. Who fails has no more of them, and says why."""
-    rows = {one: RestartRow(one.name, why_not=one.missing() or "") for one in contestants}
+    rows = {
+        one: RestartRow(one.name, why_not=one.missing() or "") for one in contestants
+    }
     jobs = {
         one: BenchJob(place / f"{number}", one, model, patience=patience)
         for number, one in enumerate(contestants)
@@ -95,7 +97,9 @@ def measured(
 def report(model: str, rows: Sequence[RestartRow]) -> None:
     """Print what there is to say of a model."""
     bases = [row for row in rows if row.name in BASES]
-    print(f"\n{model}: fault to the first new step, steps again, of {', of '.join(BASES)}")
+    print(
+        f"\n{model}: fault to the first new step, steps again, of {', of '.join(BASES)}"
+    )
     targets = TARGETS[model]
     lines = [table_line(row, bases) for row in rows]
     lines += ["phases, seconds:"]
@@ -124,7 +128,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=MODELS)
     asked = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-    with tempfile.TemporaryDirectory() as place:
+    with ended_by_sigterm(), tempfile.TemporaryDirectory() as place:
         for model in asked.models:
             rows = measured(
                 *[Path(place) / model, model, chosen(asked.only)],

@@ -5,8 +5,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,16 @@ from tests.bench.recovery.told_steps import NewStep, ToldStep, first_new, parse
 POLL_SECONDS = 0.02
 END_SECONDS = 120.0
 WAITS = "a standby waits"
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Within it a SIGTERM to the benchmark ends what it started, too."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class NothingCameError(Exception):
@@ -54,7 +65,8 @@ class BenchJob:
         with (self._place / "output").open("ab") as output:
             self._process = subprocess.Popen(
                 self._command,
-                cwd=self._place / "work",  # nothing that restarts put back is written here
+                cwd=self._place
+                / "work",  # nothing that restarts put back is written here
                 env=self.contestant.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -84,6 +96,8 @@ class BenchJob:
     def kill(self) -> CommittedFault:
         """SIGKILL to what trains."""
         pid, at = self.told()[-1].pid, time.monotonic()
+        if not self._is_ours(pid):
+            raise ProcessLookupError(pid)
         os.kill(pid, signal.SIGKILL)
         return CommittedFault(at, pid)
 
@@ -130,11 +144,18 @@ class BenchJob:
 
     def _end_trained(self) -> None:
         """A launcher may have put training into a session of its own."""
-        mark = str(self._place / "told").encode()
         for pid in {one.pid for one in self.told()}:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if mark in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if self._is_ours(pid):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether that is still a process that trains for this job."""
+        work = str(self._place / "work")
+        try:
+            return os.readlink(f"/proc/{pid}/cwd") == work  # noqa: PTH115  # not resolved
+        except OSError:
+            return False
 
     def _new(self, fault: CommittedFault) -> NewStep | None:
         return first_new(self.told(), since=fault.at, killed=fault.killed)

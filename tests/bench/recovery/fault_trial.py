@@ -93,7 +93,7 @@ def commit(fault: str, model: Any) -> None:
 class EndsOnNan(keras.callbacks.Callback):
     """What a person adds, before anything that saves: a loss that is lost is not kept."""
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002  # Keras passes it by name
         """After each step."""
         if not math.isfinite(logs["loss"]):
             message = f"the loss is {logs['loss']}"
@@ -103,7 +103,7 @@ class EndsOnNan(keras.callbacks.Callback):
 class TellsSteps(keras.callbacks.Callback):
     """Tells of each step that gave a loss, and commits faults."""
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002  # Keras passes it by name
         """After each step, and after what others do then."""
         if not math.isfinite(logs["loss"]):
             return

@@ -36,12 +36,11 @@ def first_at(records: Sequence[Record], kind: str, *, since: float) -> float | N
 
 def imported_at(records: Sequence[Record]) -> float | None:
     """When its framework was there: what is launched is told before, with Python alone."""
-    for one in records:
-        versions = one.fields.get("versions")
-        if one.kind == RecordKind.LAUNCHED and isinstance(versions, dict):
-            if len(versions) > 1:
-                return one.ns / 1e9
-    return None
+    launched = (one for one in records if one.kind == RecordKind.LAUNCHED)
+    times = (
+        one.ns / 1e9 for one in launched if len(one.fields.get("versions", ())) > 1
+    )
+    return next(times, None)
 
 
 def of_next_attempt(
@@ -60,7 +59,9 @@ def of_next_attempt(
         Moment("started", started),
         Moment("imported", imported_at(records)),
         Moment("restored", first_at(records, RecordKind.RESTORED, since=ended)),
-        Moment("traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=ended)),
+        Moment(
+            "traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=ended)
+        ),
         Moment("proved", max((at for at in proofs if at <= new_step), default=None)),
         Moment("new step", new_step),
     ]
@@ -74,12 +75,16 @@ def in_place(
         Moment("noticed", first_at(records, RecordKind.STEP_FAILED, since=since)),
         Moment("decided", first_at(records, RecordKind.GOES_ON, since=since)),
         Moment("restored", first_at(records, RecordKind.RESTORED, since=since)),
-        Moment("traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=since)),
+        Moment(
+            "traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=since)
+        ),
         Moment("new step", new_step),
     ]
 
 
-def recovered(state: Path, *, since: float, new_step: float, clocks: float) -> dict[str, float]:
+def recovered(
+    state: Path, *, since: float, new_step: float, clocks: float
+) -> dict[str, float]:
     """Of what went on at ``since``, in the state directory ``state``. ``clocks``: the
     time of day less the monotonic clock."""
     for root in sorted(state.glob("jobs/*/run-*/attempts/*")):
