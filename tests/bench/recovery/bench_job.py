@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.bench.recovery.told_steps import NewStep, ToldStep, first_new, parse
 POLL_SECONDS = 0.02
 END_SECONDS = 120.0
 WAITS = "a standby waits"
+WORD = re.compile(r"\w")
 
 
 @contextlib.contextmanager
@@ -138,16 +140,19 @@ class BenchJob:
         self._process = None
 
     def last_words(self) -> str:
-        """The last line that it said."""
+        """The last line that it said, but for rules of a table."""
         lines = (self._place / "output").read_text(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        said = (line.strip() for line in reversed(lines) if WORD.search(line))
+        return next(said, "it said nothing")
 
     def _end_trained(self) -> None:
-        """A launcher may have put training into a session of its own."""
+        """A launcher may have put training into a session of its own. The next contestant
+        is not to train beside what ends."""
         for pid in {one.pid for one in self.told()}:
-            if self._is_ours(pid):
+            while self._is_ours(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+                time.sleep(POLL_SECONDS)
 
     def _is_ours(self, pid: int) -> bool:
         """Whether that is still a process that trains for this job."""

@@ -9,7 +9,7 @@ from supervisor.wire.event_file import Record, RecordKind, parse_line
 from supervisor.wire.paths import AttemptPaths
 
 
-class Moment(NamedTuple):
+class PhaseEnd(NamedTuple):
     """The end of a phase, which has its name."""
 
     phase: str
@@ -17,7 +17,7 @@ class Moment(NamedTuple):
     """Monotonic seconds; None: it was not told."""
 
 
-def split(moments: Sequence[Moment], *, since: float) -> dict[str, float]:
+def split(moments: Sequence[PhaseEnd], *, since: float) -> dict[str, float]:
     """Seconds of each phase. One that was not told counts to the next; one that was over
     before (a process that waited has imported) takes none."""
     found: dict[str, float] = {}
@@ -50,35 +50,35 @@ def of_next_attempt(
     decided: float | None,
     started: float | None,
     new_step: float,
-) -> list[Moment]:
+) -> list[PhaseEnd]:
     """Those of a restart: ``records`` are of the attempt that began with it."""
     proofs = [one.ns / 1e9 for one in records if one.kind == RecordKind.PROOF]
     return [
-        Moment("dead", ended),
-        Moment("decided", decided),
-        Moment("started", started),
-        Moment("imported", imported_at(records)),
-        Moment("restored", first_at(records, RecordKind.RESTORED, since=ended)),
-        Moment(
+        PhaseEnd("dead", ended),
+        PhaseEnd("decided", decided),
+        PhaseEnd("started", started),
+        PhaseEnd("imported", imported_at(records)),
+        PhaseEnd("restored", first_at(records, RecordKind.RESTORED, since=ended)),
+        PhaseEnd(
             "traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=ended)
         ),
-        Moment("proved", max((at for at in proofs if at <= new_step), default=None)),
-        Moment("new step", new_step),
+        PhaseEnd("proved", max((at for at in proofs if at <= new_step), default=None)),
+        PhaseEnd("new step", new_step),
     ]
 
 
 def in_place(
     records: Sequence[Record], *, since: float, new_step: float
-) -> list[Moment]:
+) -> list[PhaseEnd]:
     """Those of a recovery in the process; ``records``: of its attempt."""
     return [
-        Moment("noticed", first_at(records, RecordKind.STEP_FAILED, since=since)),
-        Moment("decided", first_at(records, RecordKind.GOES_ON, since=since)),
-        Moment("restored", first_at(records, RecordKind.RESTORED, since=since)),
-        Moment(
+        PhaseEnd("noticed", first_at(records, RecordKind.STEP_FAILED, since=since)),
+        PhaseEnd("decided", first_at(records, RecordKind.GOES_ON, since=since)),
+        PhaseEnd("restored", first_at(records, RecordKind.RESTORED, since=since)),
+        PhaseEnd(
             "traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=since)
         ),
-        Moment("new step", new_step),
+        PhaseEnd("new step", new_step),
     ]
 
 
@@ -97,7 +97,7 @@ def recovered(
 
 def _moments(
     paths: AttemptPaths, since: float, new_step: float, clocks: float
-) -> list[Moment]:
+) -> list[PhaseEnd]:
     """``paths``: of the attempt that trained at ``since``."""
     end = _exit(paths)
     if end is None or end["ended_ns"] / 1e9 > new_step:

@@ -21,7 +21,7 @@ from tests.bench.recovery.paired_table import (
     target_line,
 )
 from tests.bench.recovery.restart_phases import (
-    Moment,
+    PhaseEnd,
     first_at,
     imported_at,
     in_place,
@@ -148,8 +148,12 @@ def test_targets_are_judged_beside_the_better_base(seconds: float, said: str) ->
 
 def test_phases_follow_each_other() -> None:
     """One that was not told is part of the next; one that was over takes nothing."""
-    moments = [Moment("dead", 10.5), Moment("decided", None), Moment("started", 9.0)]
-    found = split([*moments, Moment("new step", 12.0)], since=10.0)
+    moments = [
+        PhaseEnd("dead", 10.5),
+        PhaseEnd("decided", None),
+        PhaseEnd("started", 9.0),
+    ]
+    found = split([*moments, PhaseEnd("new step", 12.0)], since=10.0)
     assert found == {"dead": 0.5, "started": 0.0, "new step": 1.5}
 
 
