@@ -63,7 +63,7 @@ def of_next_attempt(
             "traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=ended)
         ),
         PhaseEnd("proved", max((at for at in proofs if at <= new_step), default=None)),
-        PhaseEnd("new step", new_step),
+        PhaseEnd("to the new step", new_step),
     ]
 
 
@@ -78,7 +78,7 @@ def in_place(
         PhaseEnd(
             "traced, compiled", first_at(records, RecordKind.FIRST_STEP, since=since)
         ),
-        PhaseEnd("new step", new_step),
+        PhaseEnd("to the new step", new_step),
     ]
 
 

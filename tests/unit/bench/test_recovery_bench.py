@@ -191,7 +191,7 @@ def test_the_moments_in_place() -> None:
         record(RecordKind.RESTORED, 10.3),
     ]
     found = split(in_place(records, since=10.0, new_step=11.0), since=10.0)
-    assert list(found) == ["noticed", "decided", "restored", "new step"]
+    assert list(found) == ["noticed", "decided", "restored", "to the new step"]
     assert sum(found.values()) == pytest.approx(1.0)
 
 
