@@ -16,12 +16,11 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.bench.recovery.bench_job import BenchJob, NothingCameError, ended_by_sigterm
+from tests.bench.recovery.bench_job import BenchJob, NothingCameError, benched_in
 from tests.bench.recovery.contestants import BY_STEPS, OURS_AT_ITS_BEST
 from tests.bench.recovery.paired_table import in_turn
 from tests.bench.recovery.told_steps import new_steps, step_seconds
@@ -108,14 +107,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0, help="of each")
     parser.add_argument("--every", type=float, default=60.0, help="seconds a fault")
+    parser.add_argument(
+        "--keep", type=Path, help="a new directory for all that they did"
+    )
     parser.add_argument("--patience", type=float, default=900.0, help="seconds")
     parser.add_argument("model", nargs="?", default="small")
     asked = parser.parse_args()
     stretches = max(round(asked.minutes * 60 / (asked.every * len(FAULTS))), 1)
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-    with ended_by_sigterm(), tempfile.TemporaryDirectory() as place:
+    with benched_in(asked.keep) as place:
         rows, step = measured(
-            *[Path(place), asked.model],
+            *[place, asked.model],
             stretches=stretches,
             every=asked.every,
             patience=asked.patience,

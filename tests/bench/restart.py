@@ -16,12 +16,11 @@ went, and whether targets are met.
 import argparse
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.recovery.bench_job import BenchJob, NothingCameError, ended_by_sigterm
+from tests.bench.recovery.bench_job import BenchJob, NothingCameError, benched_in
 from tests.bench.recovery.contestants import BASES, CONTESTANTS, Contestant
 from tests.bench.recovery.paired_table import (
     RestartRow,
@@ -124,14 +123,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=10, help="of each")
     parser.add_argument("--only", help="parts of contestants' names, with commas")
+    parser.add_argument(
+        "--keep", type=Path, help="a new directory for all that they did"
+    )
     parser.add_argument("--patience", type=float, default=900.0, help="seconds")
     parser.add_argument("models", nargs="*", default=MODELS)
     asked = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-    with ended_by_sigterm(), tempfile.TemporaryDirectory() as place:
+    with benched_in(asked.keep) as place:
         for model in asked.models:
             rows = measured(
-                *[Path(place) / model, model, chosen(asked.only)],
+                *[place / model, model, chosen(asked.only)],
                 kills=asked.kills,
                 patience=asked.patience,
             )

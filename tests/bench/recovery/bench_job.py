@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,19 @@ def ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def benched_in(kept: Path | None) -> Iterator[Path]:
+    """Where jobs lie: a new directory that is left there, or one of a moment. A SIGTERM
+    to the benchmark ends what it started."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ended_by_sigterm())
+        if kept is None:
+            yield Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        else:
+            kept.mkdir(parents=True)
+            yield kept.resolve()
 
 
 class NothingCameError(Exception):

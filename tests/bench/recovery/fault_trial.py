@@ -55,11 +55,11 @@ def mobilenet() -> tuple[Any, tuple[int, ...], int]:
 
 
 def transformer() -> tuple[Any, tuple[int, ...], int]:
-    """Four blocks of attention over 64 tokens."""
+    """Two blocks of attention over 64 tokens."""
     layers, width = keras.layers, 128
     tokens = keras.Input((64, width))
     found = tokens
-    for _ in range(4):
+    for _ in range(2):
         normal = layers.LayerNormalization()(found)
         found = found + layers.MultiHeadAttention(4, width // 4)(normal, normal)
         inner = layers.Dense(4 * width, "gelu")(layers.LayerNormalization()(found))
