@@ -122,6 +122,17 @@ $(VENV)/orbax: $(VENV)/.made
 
 bench-snapshot: $(VENV)/orbax
 
+# NVRx' launcher is compared where it installs. Its PyTorch is that of torch-backend: what
+# pip would bring is for GPUs, and several GB.
+$(VENV)/nvrx: $(VENV)/.made
+	-$(INSTALL) --target $@ --no-deps nvidia-resiliency-ext==0.4.1 \
+		defusedxml nvidia-ml-py packaging psutil pynvml pyyaml
+	@mkdir -p $@
+
+# All models and ten kills of each take hours; fewer, say, are
+# .venv/bin/python -m tests.bench.restart --kills 2 --only loop,standby small
+bench-restart: $(VENV)/orbax $(VENV)/torch-backend $(VENV)/nvrx
+
 chaos: $(VENV)/.installed ## commit every fault, and see it named, answered and survived
 	$(BIN)/python -m tests.chaos.chaos $(if $(ONLY),--only $(ONLY)) $(CHAOS)
 
