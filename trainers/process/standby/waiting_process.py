@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from supervisor.wire.json_record import JsonRecord
+from supervisor.wire.messages.directive import BATCH_ENVIRONMENT
 from supervisor.wire.messages.standby_messages import (
     MOST_BYTES,
     HandOver,
@@ -37,6 +38,9 @@ FIRST_TO_DIE = "1000"
 """The most of ``/proc/self/oom_score_adj`` (proc(5))."""
 TERMINATED = 128 + signal.SIGTERM
 """As a shell says it."""
+TOLD_TO_THE_SCRIPT = frozenset({BATCH_ENVIRONMENT})
+"""Variables that the script alone looks at, if at all: no package that was imported ahead
+has read them."""
 CHANGED = "{} was changed after it had been imported ahead"
 COLD = "the standby was of no use, and this attempt starts cold: {}"
 
@@ -67,9 +71,15 @@ def wait(numbers: str) -> list[str]:
     changed = preloaded.changed()
     if changed is not None:
         restart(CHANGED.format(changed))
-    if told.environment:
-        restart(f"its environment differs: {', '.join(sorted(told.environment))}")
-    preloaded.offer(initial, restart)
+    others = sorted(told.environment.keys() - TOLD_TO_THE_SCRIPT)
+    if others:
+        restart(f"its environment differs: {', '.join(others)}")
+    for name, value in told.environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    preloaded.offer(applied(initial, told.environment), restart)
     return [told.directive]
 
 

@@ -21,7 +21,7 @@ from supervisor.host.launch.launcher import LaunchedAttempt, LaunchError, read_s
 from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.messages.directive import Directive
+from supervisor.wire.messages.directive import BATCH_ENVIRONMENT, Directive
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from tests.support.directives import directive_of, spec_of
 
@@ -201,6 +201,20 @@ def test_another_environment_is_a_cold_start_in_the_same_process(
     shown = pair.hand_over(other, made)
     assert '"TF_NUM_INTEROP_THREADS": "3"' in shown
     assert "its environment differs: TF_NUM_INTEROP_THREADS" in pair.notices(2)[0]
+    assert shown == pair.cold(other, 3)
+
+
+def test_the_size_of_a_slice_is_told_to_a_standby(pair: SocketPair) -> None:
+    """After a lack of memory each standby was of no use: what the script may read of it is
+    in a variable, which no framework looks at."""
+    reads = f"sys.argv.append(os.environ.get('{BATCH_ENVIRONMENT}', 'none'))"
+    text = SHOWS.replace("BEFORE", "").replace("AFTER", reads)
+    pair.cold(pair.spec(text))
+    made = pair.standby(pair.spec(text))
+    other = pair.spec(text, environment={BATCH_ENVIRONMENT: "16"})
+    shown = pair.hand_over(other, made)
+    assert 'train.py", "16"]' in shown
+    assert pair.notices(2) == []
     assert shown == pair.cold(other, 3)
 
 

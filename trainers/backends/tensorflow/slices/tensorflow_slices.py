@@ -81,17 +81,18 @@ def changed_by_steps(_model: Any) -> list[str]:
 def kept(_model: Any) -> Iterator[None]:
     """A model of Keras' on TensorFlow keeps all in its variables.
 
-    Products are not rounded to TensorFloat-32 within: by the size of a batch cuDNN
+    On a GPU products are not rounded to TensorFloat-32 within: by the size of a batch cuDNN
     chooses algorithms that do so and others that do not, which would look as if the
-    samples of a batch knew of each other (seen on an H100).
+    samples of a batch knew of each other (seen on an H100). A CPU knows no such rounding,
+    and what XLA compiles there is kept, for which no setting may change meanwhile.
     """
-    rounds = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(enabled=False)
-    try:
-        with random_state.random_states_kept():
-            yield
-    finally:
-        tf.config.experimental.enable_tensor_float_32_execution(rounds)
+    with random_state.random_states_kept(), contextlib.ExitStack() as after:
+        if tf.config.list_logical_devices("GPU"):
+            asked: Any = tf.config.experimental
+            rounds = asked.tensor_float_32_execution_enabled()
+            after.callback(asked.enable_tensor_float_32_execution, rounds)
+            asked.enable_tensor_float_32_execution(enabled=False)
+        yield
 
 
 def stirred_beside(
