@@ -197,7 +197,9 @@ def test_a_first_step_that_found_no_memory_does_not_compile(step: int | None) ->
         progress_age_seconds=5.0,
         memory_refused_age_seconds=4.7,
     )
-    said = "an allocation found no memory 4.7 s ago, and its allocator may wait 10 s for it"
+    said = (
+        "an allocation found no memory 4.7 s ago, and its allocator may wait 10 s for it"
+    )
     row = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
     for shown in (progress_line(status), row):
         assert said in shown
