@@ -79,3 +79,43 @@ def test_out_of_memory_says_what_helps_and_that_does(trainwarden: Trainwarden) -
     smaller = trainwarden(*limited, "128")
     assert smaller.returncode == 0, smaller.stdout + smaller.stderr
     assert "done in batches of 128" in smaller.stdout + smaller.stderr
+
+
+IN_A_SESSION = """
+import tensorflow as tf
+import keras
+from trainers.session import session
+
+keras.utils.set_random_seed(3)
+model = keras.Sequential([keras.Input((64,))])
+for _ in range(8):
+    model.add(keras.layers.Dense(512, activation="tanh"))
+    model.add(keras.layers.Dense(64))
+optimizer = keras.optimizers.SGD()
+data = tf.data.Dataset.from_tensor_slices(tf.random.normal((2048, 64))).batch(2048)
+
+@tf.function
+def train_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(batch) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+with session(model=model, optimizer=optimizer) as run:
+    for epoch in run.epochs(2):
+        for batch in run.batches(data):
+            train_step(batch)
+"""
+
+
+def test_a_session_whose_batch_nobody_slices_stops(trainwarden: Trainwarden) -> None:
+    """It is the script's own loop as well, unless it asks for ``run.slices``: no slices
+    are promised, and nothing is tried again."""
+    script = trainwarden.script(IN_A_SESSION)
+    failed = trainwarden("run", "--cpu-memory", "24MiB", script)
+    told = failed.stdout + failed.stderr
+    assert failed.returncode == 1, told
+    assert "a step of the script's own loop does not fit" in told
+    assert "run.slices" in told
+    (incident,) = trainwarden.json("incidents", "train")
+    assert incident["remedy"]["kind"] == "stop"

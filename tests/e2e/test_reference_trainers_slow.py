@@ -1,5 +1,6 @@
 """The reference trainers: each certified by kills at random, and through a real OOM."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.script_packages import SCRIPT_PACKAGES
 from tests.support.zygote import OTHER_BACKENDS
 
 pytestmark = pytest.mark.slow
+MINUTES = 10
 REFERENCE = Path(__file__).parents[2] / "trainers" / "reference"
 
 
@@ -55,6 +57,63 @@ def test_a_unet_out_of_memory(trainwarden: Trainwarden) -> None:
     (incident,) = trainwarden.json("incidents")
     assert incident["cause"] == "device_oom"
     assert incident["remedy"]["kind"] == "microbatch"
+
+
+def ended(trainwarden: Trainwarden, *arguments: str | Path) -> tuple[str, int]:
+    """What it said, and its exit code. Several attempts of a busy machine take minutes."""
+    process = trainwarden.start(*arguments)
+    told, _ = process.communicate(timeout=MINUTES * 60)
+    return told, process.returncode
+
+
+def test_a_second_phase_out_of_memory(trainwarden: Trainwarden) -> None:
+    """Slices, and through all three calls of ``fit`` to the end."""
+    transfer = placed(trainwarden, "transfer")
+    told, code = ended(
+        trainwarden, "run", "--cpu-memory", "64MiB", transfer, "--batch", "512"
+    )
+    assert code == 0, told
+    causes = {one["cause"] for one in trainwarden.json("incidents")}
+    assert causes
+    assert causes <= {"device_oom", "device_oom_fragmentation"}
+
+
+def test_several_devices_out_of_memory(trainwarden: Trainwarden) -> None:
+    """Each device works through its part of the batch in slices."""
+    devices = placed(trainwarden, "several_devices")
+    large = (devices, "--each", "1536", "--units", "256")
+    told, code = ended(trainwarden, "run", "--cpu-memory", "14MiB", *large)
+    assert code == 0, told
+    incidents = trainwarden.json("incidents")
+    assert incidents[-1]["remedy"]["kind"] == "microbatch"
+
+
+def test_a_gan_out_of_memory(trainwarden: Trainwarden) -> None:
+    """A step of its own is not sliced: that is said, with a batch that fits; and it does."""
+    gan = placed(trainwarden, "gan")
+    limited = ("run", "--cpu-memory", "48MiB", gan, "--epochs", "2", "--batch")
+    told, code = ended(trainwarden, *limited, "512")
+    assert code == 1, told
+    assert "as Gan has a train_step of its own" in told
+    assert "microbatch.reduce in the spec" in told
+    last = trainwarden.json("incidents")[-1]
+    assert (last["cause"], last["remedy"]["kind"]) == ("device_oom", "stop")
+    (fits,) = set(re.findall(r"about (\d+) samples would fit", told))
+    said, code = ended(trainwarden, *limited, fits)
+    assert code == 0, said
+
+
+def test_a_loop_out_of_memory(trainwarden: Trainwarden) -> None:
+    """Nobody slices its batch: it stops at once, and a smaller one fits."""
+    loop = placed(trainwarden, "own_loop")
+    limited = ("run", "--cpu-memory", "40MiB", loop, "--units", "4096", "--batch")
+    told, code = ended(trainwarden, *limited, "1024")
+    assert code == 1, told
+    assert "a step of the script's own loop does not fit" in told
+    (incident,) = trainwarden.json("incidents")
+    assert (incident["cause"], incident["remedy"]["kind"]) == ("device_oom", "stop")
+    said, code = ended(trainwarden, *limited, "128")
+    assert code == 0, said
 
 
 def test_texts_out_of_memory(trainwarden: Trainwarden) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from typing_extensions import override
 
 from supervisor.wire.page import Phase
+from supervisor.wire.records.oom_subject import OomSubject
 from supervisor.wire.slices import balanced
 from trainers.backends import slicing
 from trainers.fit import custom_loop, supervised
@@ -43,6 +44,7 @@ class SupervisedRun(Run):
         )
         self._loop: LoopRun | None = None
         self._passed = False
+        self._sliced = False
         self._here: dict[str, list[int]] = {}
 
     @property
@@ -111,6 +113,7 @@ class SupervisedRun(Run):
     @override
     def slices(self, *tensors: Any) -> Iterator[tuple[tuple[Any, ...], float]]:
         """The batch in slices of the size that the supervisor asks for."""
+        self._sliced = True
         size = self._attempt.directive.slice_size
         total = len(slicing.leaves(tensors)[0])
         if size is None or size >= total:
@@ -148,7 +151,9 @@ class SupervisedRun(Run):
             self._finish()
             return
         if self._loop is not None:
-            crash_report.mark_in_fit(error)
+            # The batch is the script's, and only through ``slices`` is it anybody's to slice.
+            during = OomSubject.STEP if self._sliced else OomSubject.OWN_STEP
+            crash_report.mark_in_fit(error, during=during)
             self._session.fit_failed()  # as in a ``fit``
             self._loop = None
             self._leave_loop()

@@ -3,7 +3,7 @@
 Teaches: an unmodified loop is followed by its record, and resumed (``docs/resume.md``);
 with ``trainers.session`` it says itself what its state is, and nothing is computed again.
 Without a supervisor a session does nothing, so the script stays what it was.
-``python own_loop.py [--epochs 4]``
+``python own_loop.py [--epochs 4] [--batch 64] [--units 64]``
 """
 
 import argparse
@@ -17,18 +17,20 @@ from trainers.session import session
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--batch", type=int, default=64)
+parser.add_argument("--units", type=int, default=64)
 asked = parser.parse_args()
 
 keras.utils.set_random_seed(12)
 digits = load_digits()
 x = (digits.data / 16.0).astype("float32")
 y = digits.target.astype(np.int32)
-data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x), seed=13).batch(64)
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x), seed=13)
 
 model = keras.Sequential(
     [
         keras.Input((64,)),
-        keras.layers.Dense(64, activation="relu"),
+        keras.layers.Dense(asked.units, activation="relu"),
         keras.layers.Dropout(0.2),
         keras.layers.Dense(10),
     ]
@@ -51,7 +53,7 @@ def step(images: tf.Tensor, labels: tf.Tensor) -> None:
 
 with session(model=model, optimizer=optimizer, mean_loss=mean_loss) as run:
     for epoch in run.epochs(asked.epochs):
-        for images, labels in run.batches(data):
+        for images, labels in run.batches(data.batch(asked.batch)):
             step(images, labels)
         print(f"epoch {epoch + 1}: loss {float(mean_loss.result()):.4f}")
         mean_loss.reset_state()

@@ -6,7 +6,8 @@ number where each shall have as much to do, and the learning rate of Adam with i
 what a device cannot take is answered by slices of its part, as on one device.
 
 Without GPUs the machine's CPU stands in for two devices. The data are made by the script:
-points of two spirals. ``python several_devices.py [--each 32] [--epochs 6]``
+points of two spirals. ``python several_devices.py [--each 32] [--units 64]
+[--epochs 6]``
 """
 
 import argparse
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--each", type=int, default=32, help="samples a device and step")
+parser.add_argument("--units", type=int, default=64, help="of each hidden layer")
 parser.add_argument("--epochs", type=int, default=6)
 asked = parser.parse_args()
 
@@ -57,7 +59,7 @@ train = (
 test = tf.data.Dataset.from_tensor_slices((x[:held_out], y[:held_out])).batch(batch)
 
 with strategy.scope():
-    hidden = [keras.layers.Dense(64, "relu") for _ in range(3)]
+    hidden = [keras.layers.Dense(asked.units, "relu") for _ in range(3)]
     model = keras.Sequential([keras.Input((2,)), *hidden, keras.layers.Dense(1)])
     model.compile(
         keras.optimizers.Adam(RATE * strategy.num_replicas_in_sync**0.5),

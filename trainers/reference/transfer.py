@@ -10,11 +10,18 @@ first.
 
 The base is trained on the digits 0 to 4 that scikit-learn ships, and then told to
 tell 5 to 9 apart: no download. A published base would be loaded in its place.
+``python transfer.py [--batch 64]``
 """
+
+import argparse
 
 import keras
 import numpy as np
 from sklearn.datasets import load_digits
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int, default=64)
+asked = parser.parse_args()
 
 keras.utils.set_random_seed(5)
 
@@ -59,14 +66,14 @@ def compiled(model: keras.Model, rate: float) -> keras.Model:
 base = backbone()
 print("the base")
 compiled(classifier(base, training=None), 3e-3).fit(
-    *task(0), batch_size=64, epochs=4, verbose=2
+    *task(0), batch_size=asked.batch, epochs=4, verbose=2
 )
 
 print("the head alone")
 base.trainable = False
 model = classifier(base, training=False)
 compiled(model, 3e-3).fit(
-    *task(5), batch_size=64, epochs=3, validation_split=0.2, verbose=2
+    *task(5), batch_size=asked.batch, epochs=3, validation_split=0.2, verbose=2
 )
 
 print("the upper layers with it")
@@ -74,5 +81,5 @@ base.trainable = True
 for layer in base.layers[:3]:
     layer.trainable = False
 compiled(model, 3e-4).fit(
-    *task(5), batch_size=64, epochs=3, validation_split=0.2, verbose=2
+    *task(5), batch_size=asked.batch, epochs=3, validation_split=0.2, verbose=2
 )

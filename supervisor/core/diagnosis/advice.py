@@ -255,8 +255,9 @@ ADVICE_FOR: Mapping[OomSubject | None, str] = {
     OomSubject.OWN_STEP: (
         "A step of a loop of the script's own needs more memory than there is. Its batch "
         "is the script's: it is not worked through in slices. Take a smaller batch there "
-        "(which changes what is computed: you may want another learning rate), or train "
-        "by fit, where it is sliced."
+        "(which changes what is computed: you may want another learning rate), train "
+        "by fit, where it is sliced, or let a session of trainers.session slice it "
+        "(run.slices)."
     ),
     OomSubject.OUTSIDE: (
         "It was no training step: an evaluation, a prediction or code of the script's "

@@ -96,6 +96,11 @@ ROWS = (
     Row(subject=OomSubject.DATA, path="data/ops/from_tensor_slices_op.py"),
     Row(subject=OomSubject.DATA, path="data/ops/from_tensors_op.py"),
     Row(subject=OomSubject.DATA, path="keras/src/trainers/data_adapters/"),
+    Row(  # the pipeline's arrays are copied: in TensorFlow that may fault for want of room
+        subject=OomSubject.DATA,
+        path="tensorflow/python/data/ops/iterator_ops.py",
+        functions=frozenset({"_create_iterator"}),
+    ),
     Row(
         subject=OomSubject.DATA,
         path="tensorflow/python/framework/constant_op.py",

@@ -46,7 +46,8 @@ STOPS: Mapping[OomSubject, str] = {
     ),
     OomSubject.OWN_STEP: (
         "a step of the script's own loop does not fit into memory, and its batch is not"
-        " sliced: take a smaller batch in the script"
+        " sliced: take a smaller batch in the script, or let a session of trainers.session"
+        " slice it (run.slices)"
     ),
     OomSubject.OUTSIDE: (
         "it ran out of memory outside of training steps, where slices of the batch cannot"

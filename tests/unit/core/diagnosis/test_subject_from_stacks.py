@@ -50,6 +50,8 @@ def stacks(*frames: tuple[str, str]) -> str:
         ("tensorflow/python/data/ops/from_tensor_slices_op.py", "__init__", "data"),
         ("tensorflow/python/data/ops/from_tensors_op.py", "__init__", "data"),
         ("keras/src/trainers/data_adapters/array_data_adapter.py", "x", "data"),
+        ("tensorflow/python/data/ops/iterator_ops.py", "_create_iterator", "data"),
+        ("tensorflow/python/data/ops/iterator_ops.py", "__next__", None),
         ("keras/src/optimizers/adam.py", "update_step", None),
     ],
 )
