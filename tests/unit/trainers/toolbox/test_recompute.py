@@ -39,7 +39,7 @@ def test_another_framework(monkeypatch: pytest.MonkeyPatch) -> None:
         recompute.recompute(None, tf.zeros(1))
 
 
-class Branched(keras.Model):  # type: ignore[misc]  # Keras has no types
+class Branched(keras.Model):
     """One that is built by its first call."""
 
     def __init__(self) -> None:
