@@ -100,6 +100,27 @@ def asked_script(
     return {**asked, "script": module_file(script, Path.cwd()), "module": script}
 
 
+OURS_ALONE = frozenset(
+    {
+        "--accept-changes", "--cpu-memory", "--fresh", "--no-output", "--requeued",
+        "--snapshot-every", "--state-dir",
+    }
+)  # fmt: skip
+"""Options of ``run`` that few scripts have as well."""
+
+
+def stands_too_late(args: Sequence[str]) -> str | None:
+    """A sentence, where ``args`` of the script hold what reads like an option of ours."""
+    asked = args[: args.index("--")] if "--" in args else args
+    late = [one for one in asked if one.partition("=")[0] in OURS_ALONE]
+    if not late:
+        return None
+    return (
+        f"{late[0]} stands behind the script, and is given to it: options of trainwarden"
+        " stand before the script"
+    )
+
+
 def given_only(tables: dict[str, Any]) -> dict[str, Any]:
     """Without what was not given."""
     kept = {

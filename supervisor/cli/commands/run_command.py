@@ -31,6 +31,7 @@ from supervisor.cli.spec_options import (
     read_spec,
     script_argument,
     spec_option,
+    stands_too_late,
 )
 from supervisor.cli.views.run_surface import Surface
 from supervisor.runtime.run_setup import ResumeOptions
@@ -135,6 +136,8 @@ def run(
             "metrics": {"listen": metrics},
         },
     )
+    if (late := stands_too_late(args)) is not None and not quiet:
+        click.echo(f"trainwarden: {late}", err=True)
     job = job_of(spec)
     check_gpu_count(job.spec)
     check_host_limit(job.spec)

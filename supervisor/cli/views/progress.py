@@ -40,11 +40,21 @@ ALLOCATOR_SECONDS = 10.0
 TIERS = {"memory": "in memory", "durable": "on disk"}
 
 
+def message_beside_state(status: JobStatus) -> str:
+    """The message, less what the words of the state say already (``drained at step 5``);
+    empty: it says nothing else."""
+    words = status.state.words
+    if status.message in {words, status.state}:
+        return ""
+    return status.message.removeprefix(f"{words} ")
+
+
 def progress_line(status: JobStatus) -> str:
     """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
     if status.state is not JobState.RUNNING or status.step is None:
         phase = phase_in_brackets(status)
-        message = "" if status.message == status.state else f" · {status.message}"
+        told = message_beside_state(status)
+        message = f" · {told}" if told else ""
         trial = slice_trial(status)
         more = "".join(f" · {one}" for one in (trial, stillness(status)) if one)
         return f"{status.job} · {status.state.words}{phase}{message}{more}"

@@ -14,6 +14,7 @@ from supervisor.cli.views.progress import (
     USUAL_STEPS,
     doing,
     loss_beside_step,
+    message_beside_state,
     phase_in_brackets,
     short_of_memory,
     slice_trial,
@@ -142,8 +143,7 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
     if not _trains(status):
         phase = phase_in_brackets(status)
         attempt = f"attempt {status.attempt}" if status.attempt else ""
-        told = status.message in {attempt, status.state}
-        message = "" if told else status.message
+        message = "" if status.message == attempt else message_beside_state(status)
         return [
             (9, f"{status.job} · {status.state.words}{phase}"),
             (5, attempt),

@@ -127,7 +127,8 @@ def summary(
     if code == EXIT_GAVE_UP and incidents and incidents[-1].advice:
         lines.append(f"  what to do: {incidents[-1].advice}")
     if code == EXIT_GAVE_UP and not output_shown:
-        lines += ["", last_words(attempt.crash, attempt.output)]
+        said = last_words(attempt.crash, attempt.output)
+        lines += ["", said] if said else []
     return "\n".join(lines)
 
 

@@ -370,7 +370,9 @@ def _remedy(incident: Mapping[str, Any]) -> str:
         for name, (before, _) in remedy["changes"].items()
     )
     changed = f" ({changes})" if changes else ""
-    return f"What was done: {remedy['kind']}{changed}: {remedy['because']}."
+    kind = remedy["kind"]
+    done = "nothing" if kind == RemedyKind.NONE else f"{kind}{changed}"
+    return f"What was done: {done}: {remedy['because']}."
 
 
 def _proof(incident: Mapping[str, Any]) -> str:

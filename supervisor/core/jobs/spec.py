@@ -430,7 +430,7 @@ def _problem(model: type[BaseModel], found: Any) -> Problem:
     path = _path(found["loc"])
     kind = found["type"]
     if kind == "extra_forbidden":
-        return Problem(path, _unknown_key(model, found["loc"]))
+        return Problem(path, _unknown_key(model, found["loc"], found["input"]))
     if kind == "value_error":
         return Problem(path, str(found["ctx"]["error"]))
     if kind == "missing":
@@ -451,10 +451,14 @@ def _path(location: tuple[int | str, ...]) -> str:
     return path
 
 
-def _unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
+def _unknown_key(
+    model: type[BaseModel], location: tuple[int | str, ...], given: object
+) -> str:
     for part in location[:-1]:  # only tables forbid keys, so these are tables
         model = cast("type[BaseModel]", model.model_fields[str(part)].annotation)
     known = sorted(model.model_fields)
+    if isinstance(given, dict) and cast("dict[str, Any]", given).keys() & set(known):
+        return "is no table here; what stands in it belongs to the top of the file"
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
     return f"is not a key here; {hint}"

@@ -202,7 +202,8 @@ def incident_sentence(effect: RecordIncident) -> str:
     unsaved = UNSAVED.get(effect.happened)
     if unsaved is not None:
         reasons = effect.diagnosis.because
-        because = f": {shortened(reasons[0].text, 300)}" if reasons else ""
+        first = reasons[0].text.rstrip(".") if reasons else ""
+        because = f": {shortened(first, 300)}" if first else ""
         on_disk = effect.happened is IncidentKind.UNSAVED_ON_DISK
         full = on_disk and effect.diagnosis.cause is Cause.DISK_FULL
         do = ": make room on the disk of the state directory" if full else ""

@@ -255,3 +255,12 @@ def test_completion(trainwarden: Trainwarden) -> None:
     assert {"bad", "of-project"} <= set(offered("logs", ""))
     assert "of-project" not in offered("status", "b")
     assert offered("explain", "")[1:3] == ["1", "bad: user_error"]
+
+
+def test_an_option_of_ours_behind_the_script_is_told(trainwarden: Trainwarden) -> None:
+    """It is the script's, as with ``python``: a limit that is not in force is told."""
+    done = trainwarden("run", "train.py", "--cpu-memory", "300MiB")
+    assert "None ['--cpu-memory', '300MiB'] 1" in done.stdout
+    assert "--cpu-memory stands behind the script" in done.stderr
+    done = trainwarden("run", "--name", "b", "train.py", "--", "--fresh")
+    assert "stands behind" not in done.stderr

@@ -104,6 +104,11 @@ def test_a_state_is_not_said_twice() -> None:
     assert progress_line(over) == "job · finished"
     gone = JobStatus(job="job", state=JobState.GAVE_UP, attempt=1, message="why")
     assert progress_line(gone) == "job · gave up · why"
+    message = "drained at step 5"
+    left = JobStatus(job="job", state=JobState.DRAINED, attempt=1, message=message)
+    assert progress_line(left) == "job · drained · at step 5"
+    row = status_line(RunView(status=left, elapsed_seconds=1.0), 200)
+    assert row.count("drained") == 1
 
 
 def test_a_snapshot_from_before_a_reboot_has_no_age() -> None:

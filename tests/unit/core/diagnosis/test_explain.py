@@ -57,6 +57,13 @@ def test_every_cause_has_a_headline() -> None:
     assert set(HEADLINES) == set(Cause)
 
 
+def test_nothing_was_done_where_the_run_was_to_end() -> None:
+    """The kind of that remedy is no word for a person."""
+    remedy = {"kind": "none", "changes": {}, "because": "the run was asked to end"}
+    told = explain_incident(incident(remedy=remedy))
+    assert told.endswith("What was done: nothing: the run was asked to end.")
+
+
 def test_little_known() -> None:
     """Nothing is made up: no step, no memory, no outcome."""
     text = explain_incident(incident())

@@ -106,6 +106,12 @@ def test_every_problem_at_once() -> None:
     )
 
 
+def test_a_table_around_what_belongs_to_the_top() -> None:
+    """As other programs have it."""
+    found = problems_of('[job]\nscript = "t.py"\nname = "x"')
+    assert found["job"].endswith("what stands in it belongs to the top of the file")
+
+
 def test_an_unknown_key_in_a_table_lists_the_known_ones() -> None:
     """A key that resembles nothing is answered with what there is."""
     found = problems_of('script = "t.py"\n[memory]\nzzz = 1')

@@ -181,7 +181,7 @@ def test_slices_of_the_spec_stay_where_training_goes_on_in_its_process(
 def test_a_full_disk_is_told_with_what_to_do(*, in_memory: bool, no_room: bool) -> None:
     """At once, in the run's own output; another failure of a disk is no want of room."""
     event = SnapshotFailed(
-        in_memory=in_memory, step=40, because="it is so", no_room=no_room
+        in_memory=in_memory, step=40, because="it is so.", no_room=no_room
     )
     told = incident_sentence(incident_of(event, attempt=1))
     assert "it is so; it trains on" in told
