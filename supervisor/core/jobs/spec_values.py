@@ -132,7 +132,7 @@ Duration = Annotated[
     float, BeforeValidator(_duration, json_schema_input_type=_takes(DURATION))
 ]
 NAME_EXPECTED = (
-    "a name of letters, digits, '.', '_' and '-', at most 64, not beginning with "
+    "a name of letters (a to z), digits, '.', '_' and '-', at most 64, not beginning with "
     "'.' or '-'"
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
