@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from supervisor.wire.paths import StatePaths
 from tests.support.boxes import until
 
 GPUS = ("GPU-a", "GPU-b")
+ONE_AT_A_TIME = threading.Lock()
+"""A daemon has one thread: who asks it without its socket waits for the end of its turn."""
 
 
 def invoke(*words: str | Path) -> Result:

@@ -13,7 +13,7 @@ from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.host.service.user_name import user_name
 from supervisor.wire.messages.directive import Directive
-from tests.support.daemon_commands import GPUS
+from tests.support.daemon_commands import GPUS, ONE_AT_A_TIME
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 
 
@@ -45,7 +45,8 @@ def daemon(
 
         def turns() -> None:
             while not over.is_set():
-                made.turn()
+                with ONE_AT_A_TIME:
+                    made.turn()
                 time.sleep(0.01)
 
         thread = threading.Thread(target=turns)

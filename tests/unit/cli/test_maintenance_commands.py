@@ -2,6 +2,7 @@
 
 import json
 import os
+import traceback
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -20,7 +21,14 @@ from supervisor.host.control.control_client import Client, NoDaemonError, Refuse
 from supervisor.host.control.control_server import Request
 from supervisor.host.service.user_name import user_name
 from tests.support.boxes import until
-from tests.support.daemon_commands import GPUS, finished, invoke, kept_out, told
+from tests.support.daemon_commands import (
+    GPUS,
+    ONE_AT_A_TIME,
+    finished,
+    invoke,
+    kept_out,
+    told,
+)
 
 
 def states() -> dict[str, str]:
@@ -203,7 +211,8 @@ class AsMember(Client):
 
     def _said(self, method: str, place: str, body: dict[str, Any]) -> Any:
         request = Request(caller=self.member, method=method, path=place, body=body)
-        said = answer(self.daemon.api, request)
+        with ONE_AT_A_TIME:
+            said = answer(self.daemon.api, request)
         if said.status >= HTTPStatus.BAD_REQUEST:
             raise RefusedError(said.body["error"], status=said.status)
         raw = isinstance(said.body, bytes)
@@ -243,6 +252,7 @@ def test_all_of_a_member_are_their_own(
         member.setattr(job_commands, "MOST_NAMED", 0)
         many = invoke(*words)
     assert done.exit_code == 0, done.output
+    assert many.exit_code == 0, "".join(traceback.format_exception(many.exception))
     assert "left out: 1 more jobs of others\n" in many.stderr
     assert done.stdout.startswith("endless: ")
     assert "endless-2" not in done.stdout
