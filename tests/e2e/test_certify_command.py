@@ -99,7 +99,7 @@ def test_a_seed_of_the_clock(trainwarden: Trainwarden) -> None:
     done = trainwarden("certify", "--kills", "1", trainwarden.script(CLOCK))
     assert done.returncode == 1, done.stdout + done.stderr
     before, _, verdict = done.stdout.partition("no verdict (")
-    assert verdict, before
+    assert verdict, before + done.stderr
     said = [line for line in verdict.splitlines() if "the run had said so" in line]
     assert len([line for line in said if "looks like the clock" in line]) == 1
     assert not re.search(r"\b[0-9a-f]{32}\b", done.stdout + done.stderr)
