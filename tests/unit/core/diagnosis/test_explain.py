@@ -59,7 +59,11 @@ def test_every_cause_has_a_headline() -> None:
 
 def test_nothing_was_done_where_the_run_was_to_end() -> None:
     """The kind of that remedy is no word for a person."""
-    remedy = {"kind": "none", "changes": {}, "because": "the run was asked to end"}
+    remedy: dict[str, Any] = {
+        "kind": "none",
+        "changes": {},
+        "because": "the run was asked to end",
+    }
     told = explain_incident(incident(remedy=remedy))
     assert told.endswith("What was done: nothing: the run was asked to end.")
 
