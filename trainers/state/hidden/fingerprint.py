@@ -95,10 +95,8 @@ class _Look:
         """Of its bytes, of a large one of some."""
         if value.dtype.hasobject:
             return self.of_items(value.ravel().tolist(), depth)
-        shape, most = (
-            value.shape,
-            WHOLE_BYTES if self._read < ALL_BYTES else SPARSE_BYTES,
-        )
+        shape = value.shape
+        most = WHOLE_BYTES if self._read < ALL_BYTES else SPARSE_BYTES
         if value.nbytes > most:
             value = value.reshape(-1)[:: value.nbytes // most + 1]
         self._read += value.nbytes
