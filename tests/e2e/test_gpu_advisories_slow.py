@@ -41,7 +41,8 @@ def test_what_the_driver_says_of_it(
     monkeypatch: pytest.MonkeyPatch,
     healthy: bool,  # noqa: FBT001  # a parameter of the test
 ) -> None:
-    """Of a healthy GPU nothing is said."""
+    """Of a healthy GPU nothing is said, but that TensorFlow does not find it: there is
+    none."""
     fake = FakeNvml(library, tmp_path / "script")
     fake.gpus(1)
     fake.set({"0.processes": "", "0.utilization": 97})
@@ -55,6 +56,7 @@ def test_what_the_driver_says_of_it(
     assert done.returncode == 0, done.stdout + done.stderr
     (ended,) = trainwarden.json("status")
     told = {one["kind"]: one for one in ended["advisories"]}
+    assert told.pop("unused_gpu")["figures"] == {"gpus": 1}
     if healthy:
         assert told == {}
         return

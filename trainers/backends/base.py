@@ -81,6 +81,9 @@ class FitSupport(Protocol):
     def computing_device(self) -> ComputingDevice:
         """What it computes on in this process: the first GPU, where it sees any."""
 
+    def finds_no_gpu(self) -> bool:
+        """Whether the framework finds none at all, whatever a script then uses."""
+
     def why_device_not_exact(self) -> str | None:
         """Why this device's arithmetic is not the same twice; None if it is."""
 

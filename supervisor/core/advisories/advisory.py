@@ -13,6 +13,7 @@ class AdvisoryKind(enum.StrEnum):
     FLOAT64 = "float64"
     CONVERTED_INPUTS = "converted_inputs"
     SMALL_BATCH = "small_batch"
+    UNUSED_GPU = "unused_gpu"
     SHARED_GPU = "shared_gpu"
     THROTTLING = "throttling"
     PCIE_WIDTH = "pcie_width"

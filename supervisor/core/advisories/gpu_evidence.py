@@ -33,6 +33,8 @@ class GpuTenant:
 class GpuEvidence:
     """What all looks up to now show. None: not known."""
 
+    usable: int = 0
+    """GPUs that the driver lists and the run may use, whether it does or not."""
     looks: int = 0
     """At all GPUs of the attempt."""
     busy_looks: int = 0

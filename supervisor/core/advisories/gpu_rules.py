@@ -28,6 +28,11 @@ LARGER = (
     "the learning rate usually has to rise with it. Or run a second job on the same GPU, with "
     "a memory limit for each."
 )
+TOOLKIT = (
+    "trainwarden check says which library of CUDA is missing or too old. TensorFlow's come "
+    "with pip install 'tensorflow[and-cuda]', those of JAX with 'jax[cuda12]'; PyTorch has "
+    "builds of its own for CUDA. If the CPU is meant, say so by --gpus none."
+)
 ALONE = (
     "Give the run a GPU of its own (--gpus), or ask whoever runs the other process. What it "
     "holds is missing here, and both take turns at the GPU."
@@ -70,6 +75,23 @@ def small_batch(evidence: RunEvidence) -> Advisory | None:
             "limit_bytes": memory.limit_bytes,
             "idle_ratio": round(1 - busy, 4),
         },
+    )
+
+
+def unused_gpu(evidence: RunEvidence) -> Advisory | None:
+    """Training is on the CPU, as the framework finds no GPU where there is one."""
+    steps, usable = evidence.steps, evidence.gpus.usable
+    if steps is None or not steps.finds_no_gpu or not usable:
+        return None
+    listed = "a GPU" if usable == 1 else f"{usable} GPUs"
+    return Advisory(
+        kind=AdvisoryKind.UNUSED_GPU,
+        sentence=(
+            f"training is on the CPU: the framework finds no GPU, and the driver lists "
+            f"{listed} that this run may use"
+        ),
+        advice=TOOLKIT,
+        figures={"gpus": usable},
     )
 
 

@@ -86,6 +86,17 @@ RULES: tuple[Rule, ...] = (
         judge=gpu_rules.small_batch,
     ),
     Rule(
+        kind=AdvisoryKind.UNUSED_GPU,
+        title="training on the CPU beside a GPU",
+        threshold=(
+            "the framework finds no GPU, the driver lists one that the run may use, and "
+            "nobody asked for the CPU (--gpus none, a memory limit of the CPU, "
+            "CUDA_VISIBLE_DEVICES or JAX_PLATFORMS); from the first steps on"
+        ),
+        advice=gpu_rules.TOOLKIT,
+        judge=gpu_rules.unused_gpu,
+    ),
+    Rule(
         kind=AdvisoryKind.SHARED_GPU,
         title="another process on the GPU",
         threshold=(

@@ -1,7 +1,7 @@
 """The advisor of one attempt: gathers evidence, and tells when advice has changed."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from supervisor.core.advisories.advisory import Advisory
 from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
@@ -52,7 +52,8 @@ class Advisor:
             return
         self._sample = sample
         own = gpus_of(sample, named=named, ours=ours)
-        self._gpus = self._gpus.seen(own, ours=ours)
+        usable = sum(gpu.uuid in named and not gpu.lost for gpu in sample)
+        self._gpus = replace(self._gpus, usable=usable).seen(own, ours=ours)
 
     def look(self, view: AttemptView, page: Page | None = None) -> Sequence[Advised]:
         """What is to be said now: nothing, or all that holds or held."""

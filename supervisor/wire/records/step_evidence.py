@@ -29,6 +29,9 @@ class StepEvidence(JsonRecord):
     on_cpu: bool = True
     """Whether steps are computed by the processor, that is while nobody waits for data.
     A GPU may still be at work on the step before."""
+    finds_no_gpu: bool = False
+    """Whether the framework looked for a GPU, as nobody asked for the processor, and found
+    none."""
     in_memory: bool = False
     """Whether the data are arrays of the script's, which nothing reads or prepares."""
     traced_steps: int | None = None

@@ -246,6 +246,12 @@ def computing_device() -> ComputingDevice:
     return of_gpu(jax.local_devices()[0].device_kind)
 
 
+def finds_no_gpu() -> bool:
+    """Whether JAX finds none at all."""
+    asked_for = str(jax.config.jax_platforms or "")
+    return jax.default_backend() == "cpu" and not asked_for.startswith("cpu")
+
+
 def why_device_not_exact() -> str | None:
     """Why this device's arithmetic is not the same twice; None if it is."""
     if jax.default_backend() == "cpu":

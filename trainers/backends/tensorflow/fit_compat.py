@@ -225,6 +225,11 @@ def computing_device() -> ComputingDevice:
     return of_gpu(details.get("device_name", "a GPU"))
 
 
+def finds_no_gpu() -> bool:
+    """Whether TensorFlow finds none at all."""
+    return not tf.config.list_physical_devices("GPU")
+
+
 def why_device_not_exact() -> str | None:
     """Why this device's arithmetic is not the same twice; None if it is."""
     if not tf.config.list_logical_devices("GPU") or is_op_determinism_enabled():

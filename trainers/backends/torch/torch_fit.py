@@ -285,6 +285,11 @@ def computing_device() -> ComputingDevice:
     return of_gpu(named)
 
 
+def finds_no_gpu() -> bool:
+    """Whether PyTorch finds none at all."""
+    return device().type == "cpu" and not torch.cuda.is_available()
+
+
 def why_device_not_exact() -> str | None:
     """Why this device's arithmetic is not the same twice; None if it is."""
     found = device()

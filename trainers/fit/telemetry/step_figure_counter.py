@@ -7,6 +7,7 @@ steps is gaps and waits, so the waits are what is left.
 """
 
 import itertools
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ from typing import Any
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records.step_evidence import StepEvidence
+from trainers.backends import computing_device
 from trainers.backends.selected import backend
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.hooks import framework_setup
 
 UNSETTLED_STEPS = 3
 """The first steps of a fit trace, compile and fill caches: they do not count."""
@@ -141,12 +144,20 @@ class StepFigureCounter:
             data_seconds=data_seconds,
             wait_seconds=wait_seconds,
             on_cpu=backend.evidence.computes_on_cpu(),
+            finds_no_gpu=self._finds_no_gpu(),
             traced_steps=self._traced_steps if traced else None,
             trace_seconds=self._traced_micros / 1e6,
             **self._writes(),
             **self._of_model,
         )
         self._attempt.say(RecordKind.EVIDENCE, **evidence.to_json())
+
+    def _finds_no_gpu(self) -> bool:
+        """Whether it looked for one, and there was none for it."""
+        wanted = not framework_setup.on_cpu(self._attempt.directive)
+        if not wanted or computing_device.is_without_gpu(os.environ):
+            return False
+        return backend.fit.finds_no_gpu()
 
     def _writes(self) -> dict[str, Any]:
         """How often the training thread was found in a write since it began."""

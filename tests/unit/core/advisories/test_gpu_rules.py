@@ -54,6 +54,18 @@ def test_a_busy_gpu_is_told_nothing_of() -> None:
     assert found.busy == pytest.approx(0.97)
 
 
+def test_training_beside_a_gpu() -> None:
+    """Told where the framework finds none that the driver lists for the run."""
+    missed = replace(STEPS, on_cpu=True, finds_no_gpu=True)
+    assert told(GpuEvidence(), steps=missed) == []
+    assert told(GpuEvidence(usable=2), steps=replace(STEPS, on_cpu=True)) == []
+    (found,) = told(GpuEvidence(usable=2), steps=missed)
+    assert found.kind is AdvisoryKind.UNUSED_GPU
+    assert "lists 2 GPUs" in found.sentence
+    (found,) = told(GpuEvidence(usable=1), steps=missed)
+    assert "lists a GPU" in found.sentence
+
+
 def test_somebody_else_on_the_gpu() -> None:
     """Ten looks in a row, with a twentieth of its memory; one look without ends the row."""
     assert told(looks(SHARED, times=gpu_rules.LOOKS - 1)) == []

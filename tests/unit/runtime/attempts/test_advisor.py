@@ -151,3 +151,16 @@ def test_each_change_of_slices_is_told() -> None:
         assert near(6, **wrong).near_limit is None
     began = fold(near(6), [Record(RecordKind.FIT_BEGAN, 2, {"fit": 1})])
     assert began.near_limit is None
+
+
+def test_gpus_that_the_run_may_use() -> None:
+    """Counted whether it uses them or not, without those that are lost, or others'."""
+    gone, others = replace(GPU, uuid="GPU-b", lost=True), replace(GPU, uuid="GPU-c")
+    missed = view(replace(SOUND, finds_no_gpu=True))
+    for usable, count in (({"GPU-a", "GPU-b"}, 1), ({"GPU-b"}, 0)):
+        advisor = Advisor()
+        advisor.see_gpus((GPU, gone, others), TRAINS, named=usable, ours={1})
+        told = advisor.look(missed)
+        assert [one.kind for each in told for one in each.advisories] == (
+            [AdvisoryKind.UNUSED_GPU] * count
+        )

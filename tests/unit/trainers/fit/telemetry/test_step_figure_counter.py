@@ -126,9 +126,12 @@ def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
     return Attempts(tmp_path / "run", {"rewind": ("out",)}, zygote=zygote)
 
 
-def evidence(attempts: Attempts, body: str, argument: str) -> StepEvidence | None:
+def evidence(
+    attempts: Attempts, body: str, argument: str, **environment: str
+) -> StepEvidence | None:
     """What the script told last of its steps."""
-    outcome = attempts.run(attempts.script(FIT + body), argument)
+    script = attempts.script(FIT + body)
+    outcome = attempts.run(script, argument, environment=environment)
     assert outcome.code == 0, outcome.err
     telemetry = Telemetry(outcome.paths)
     telemetry.poll()
@@ -161,3 +164,15 @@ def test_what_a_callback_takes_is_no_wait(attempts: Attempts) -> None:
     assert found is not None
     assert found.data_steps >= 32
     assert found.wait_seconds / found.data_seconds < 0.25
+
+
+@pytest.mark.parametrize("asked", ["nothing", "no GPU", "a limit"])
+def test_a_gpu_that_is_not_found(attempts: Attempts, asked: str) -> None:
+    """Whoever asked for the processor does not miss one."""
+    if asked == "a limit":
+        attempts.options["memory_limit_bytes"] = 1 << 30
+    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if asked == "no GPU" else {}
+    found = evidence(attempts, CONVERTED, "sound", **environment)
+    assert found is not None
+    here = Path("/dev/nvidiactl").exists()
+    assert found.finds_no_gpu == (asked == "nothing" and not here)
