@@ -47,8 +47,8 @@ def block(x: Any, filters: int, *, separable: bool) -> Any:
 def convolutions(*, separable: bool) -> tuple[Any, Any]:
     """Of images of 32 by 32, three channels: (inputs, outputs)."""
     inputs = keras.Input((32, 32, 3))
-    found = layers.Conv2D(32, 3, padding="same", activation="relu")(inputs)
-    for filters in (64, 128, 256):
+    found = layers.Conv2D(16, 3, padding="same", activation="relu")(inputs)
+    for filters in (32, 64, 128):
         found = layers.MaxPooling2D()(block(found, filters, separable=separable))
     return inputs, layers.Dense(1)(layers.GlobalAveragePooling2D()(found))
 
@@ -57,13 +57,13 @@ def unet(*, separable: bool) -> tuple[Any, Any]:
     """Of images of 128 by 128: (inputs, outputs)."""
     inputs = found = keras.Input((128, 128, 1))
     beside = []
-    for filters in (16, 32, 64):
+    for filters in (8, 16, 32):
         for _ in range(2):
             found = block(found, filters, separable=separable)
         beside.append(found)
         found = layers.MaxPooling2D()(found)
-    found = block(found, 128, separable=separable)
-    for filters, kept in zip((64, 32, 16), reversed(beside), strict=True):
+    found = block(found, 64, separable=separable)
+    for filters, kept in zip((32, 16, 8), reversed(beside), strict=True):
         found = layers.Conv2DTranspose(filters, 2, strides=2)(found)
         found = layers.Concatenate()([found, kept])
         found = block(found, filters, separable=separable)
