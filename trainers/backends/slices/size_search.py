@@ -62,9 +62,10 @@ def largest(
         return FoundSize(size=size, needed=known)
     small = max(1, size // FAR_PART)
     while not fits(small):
-        if small == 1 or len(known) >= MOST_COMPILED:
-            return None if small == 1 else FoundSize(size=1, needed=known)
-        small = max(1, small // FAR_PART)
+        if small == 1:
+            return None
+        last = len(known) + 1 >= MOST_COMPILED
+        small = 1 if last else max(1, small // FAR_PART)
     best, failed = small, min(one for one in known if one > small)
     while len(known) < MOST_COMPILED:
         size = balanced(batch=batch, size=_on_the_line(known, best, failed, room))

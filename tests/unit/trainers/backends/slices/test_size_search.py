@@ -26,7 +26,7 @@ def searched(
     st.integers(0, 2000),
     st.integers(1, 50),
     st.integers(100, 20000),
-    st.integers(2, 4096),
+    st.integers(2, 1 << 20),
     st.data(),
 )
 def test_what_is_found_fits(
