@@ -8,7 +8,8 @@ alternatives.md: processes of their own, from one start, the same batches, the a
 peak of a step); so are, as scripts of their own, ``gradients_in_slices`` and separable
 blocks of ``trainers.toolbox``. Peak and step time are those of the row, ``of it`` their
 part of the script's as it is, in the same run of ``advise`` (for scripts of their own,
-which have one each: of the plain script's). On a CPU.
+which have one each: of the plain script's). At the end the best that ``advise`` finds where six
+tenths of the plain peak are there, combinations among it. On a CPU.
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,12 @@ VARIANTS = {
 }
 """Of each model: scripts that differ from the plain one."""
 SLICES = ("gradients_in_slices, 4", ["--slices", "4"])
+LIMIT_PART = 0.6
+"""Of the peak of the model as it is: under so much the best combination is looked for."""
+COMBINED = ("slices", "precision", "recompute")
+"""What is combined then: what saves memory and is not another computation."""
 MIB = 2**20
-HEAD = f"{'':40} {'peak':>9} {'of it':>6} {'step':>8} {'of it':>6}  numbers"
+HEAD = f"{'':44} {'peak':>9} {'of it':>6} {'step':>8} {'of it':>6}  numbers"
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,17 @@ class ToolboxRow:
     peak: int | None
     seconds: float | None
     said: str
+    ratio: float | None = None
+    """Of the step time, step by step; None: of another script, or not measured."""
 
     def line(self, plain: "ToolboxRow") -> str:
         """As printed, beside the model as it is."""
         if self.peak is None or self.seconds is None or not plain.peak:
-            return f"{self.title:40} {'-':>9} {'-':>6} {'-':>8} {'-':>6}  {self.said}"
+            return f"{self.title:44} {'-':>9} {'-':>6} {'-':>8} {'-':>6}  {self.said}"
         share = self.peak / plain.peak
-        slower = self.seconds / (plain.seconds or self.seconds)
+        slower = self.ratio or self.seconds / (plain.seconds or self.seconds)
         return (
-            f"{self.title:40} {self.peak / MIB:5.0f} MiB {share:6.2f}"
+            f"{self.title:44} {self.peak / MIB:5.0f} MiB {share:6.2f}"
             f" {1000 * self.seconds:5.0f} ms {slower:6.2f}  {self.said}"
         )
 
@@ -76,16 +83,32 @@ def rows(name: str, state: Path, *, jit: bool) -> Iterator[ToolboxRow]:
     answer = advised(state, [str(SCRIPT), name], jit=jit)
     if answer is None:
         return
+    plain = None
     for trial in answer["trials"]:
-        yield _of_trial(trial)
+        row = _of_trial(trial)
+        plain = plain or row
+        yield row
     for title, arguments in (SLICES, *VARIANTS[name]):
         given = ["--only", "allocator", str(SCRIPT), name, *arguments]
         other = advised(state, given, jit=jit)
         if other is not None:
-            plain = _of_trial(other["trials"][0])
-            yield ToolboxRow(title, plain.peak, plain.seconds, "a script of its own")
-    if answer["best"] is not None:
-        yield ToolboxRow(f"best: {answer['best']['title']}", None, None, "see above")
+            one = _of_trial(other["trials"][0])
+            yield ToolboxRow(title, one.peak, one.seconds, "a script of its own")
+    if plain is not None and plain.peak is not None:
+        yield best_row(name, state, limit=int(LIMIT_PART * plain.peak), jit=jit)
+
+
+def best_row(name: str, state: Path, *, limit: int, jit: bool) -> ToolboxRow:
+    """What ``advise`` ends with where only ``limit`` bytes are there."""
+    asked = [word for one in COMBINED for word in ("--only", one)]
+    given = ["--cpu-memory", f"{limit // MIB}MiB", *asked, str(SCRIPT), name]
+    answer = advised(state, given, jit=jit)
+    under = f"under {limit // MIB} MiB"
+    if answer is None or answer["best"] is None:
+        return ToolboxRow(f"best {under}", None, None, "nothing fits")
+    title = answer["best"]["title"]
+    best = next(one for one in answer["trials"] if one["title"] == title)
+    return replace(_of_trial(best), title=f"best {under}: {title}")
 
 
 def _of_trial(trial: dict[str, Any]) -> ToolboxRow:
@@ -95,6 +118,7 @@ def _of_trial(trial: dict[str, Any]) -> ToolboxRow:
         peak=trial["peak_bytes"],
         seconds=trial["step_seconds"],
         said=trial["numbers"] if measured else f"{trial['outcome']} {trial['because']}",
+        ratio=trial["step_ratio"],
     )
 
 
