@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom certify-mutations chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest gpu
+.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom certify-mutations chaos soak slurm container remote schedulers deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest gpu
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -175,6 +175,14 @@ matrix: $(VENV)/.installed ## every pair of TensorFlow and Keras (ONLY=2.18, QUI
 
 oldest: $(VENV)/.installed ## the self-test with the oldest pair of versions (2 min)
 	$(BIN)/python -m tests.matrix.matrix --oldest
+
+# 700 MB, in an environment of their own: SkyPilot and Ray bring much that nothing else needs.
+$(VENV)/schedulers: $(VENV)/.made
+	$(BIN)/python -m venv $@
+	$@/bin/python -m pip --disable-pip-version-check install --quiet skypilot==0.14.1 ray==2.60.0
+
+schedulers: $(VENV)/.installed $(VENV)/schedulers ## SkyPilot reads its example; a real Ray loses its worker
+	$(BIN)/python -m tests.schedulers.schedulers_trial
 
 gpu: $(VENV)/.installed ## a real GPU: what it tells, and whether it is read rightly (10 min)
 	$(BIN)/python -m tests.gpu.gpu $(if $(ONLY),--only $(ONLY)) $(if $(ANYWAY),--anyway)

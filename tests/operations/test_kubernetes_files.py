@@ -1,10 +1,12 @@
 """The files in ``deploy/kubernetes``, before the schemas of Kubernetes and our own facts."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
+from kubeflow_trainer_api import models  # pyright: ignore[reportMissingTypeStubs]
 from kubernetes_validate.utils import (  # pyright: ignore[reportMissingTypeStubs]  # it has none
     ValidationError,
     all_versions,
@@ -122,3 +124,102 @@ def test_what_kustomize_takes_is_there(root: Path) -> None:
     assert all((where / name).exists() for name in told["resources"])
     (monitor,) = yaml.safe_load_all((where / "podmonitor.yaml").read_text())
     assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
+
+
+def documents_of(root: Path, name: str) -> list[dict[str, Any]]:
+    """All of a file of that directory."""
+    text = (root / "deploy" / "kubernetes" / name).read_text()
+    return list(yaml.safe_load_all(text))
+
+
+def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    """Each plain value in it, by its place."""
+    if isinstance(value, dict):
+        inside = [(str(key), one) for key, one in cast("dict[str, Any]", value).items()]
+    elif isinstance(value, list):
+        items: Iterable[Any] = value
+        inside = [(str(n), one) for n, one in enumerate(items)]
+    else:
+        yield at, value
+        return
+    for key, one in inside:
+        yield from leaves(one, f"{at}/{key}")
+
+
+def lost(document: dict[str, Any]) -> list[str]:
+    """The places in it that the models of its kind do not know, or know otherwise."""
+    known = KINDS[document["kind"]].from_dict(document)
+    kept = {} if known is None else dict(leaves(known.to_dict()))
+    return [at for at, one in leaves(document) if kept.get(at, MISSING) != one]
+
+
+MISSING = object()
+KINDS: dict[str, Any] = {
+    "JobSet": models.JobsetV1alpha2JobSet,
+    "ClusterTrainingRuntime": models.TrainerV1alpha1ClusterTrainingRuntime,
+    "TrainJob": models.TrainerV1alpha1TrainJob,
+}
+FILES = {
+    "jobset.yaml": ["JobSet"],
+    "trainingruntime.yaml": ["ClusterTrainingRuntime", "TrainJob"],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_other_controllers_take_is_as_they_know_it(root: Path, name: str) -> None:
+    """Nothing that Kubeflow's own models of JobSet and of its Trainer do not have."""
+    documents = documents_of(root, name)
+    assert [one["kind"] for one in documents] == FILES[name]
+    assert [lost(one) for one in documents] == [[]] * len(documents)
+    documents[0]["spec"]["nobodyKnows"] = 1
+    assert lost(documents[0]) == ["/spec/nobodyKnows"]
+
+
+@pytest.mark.parametrize(
+    ("name", "of_set"), [("jobset.yaml", "spec"), ("trainingruntime.yaml", "template")]
+)
+@pytest.mark.parametrize("version", NEWEST)
+def test_the_jobs_in_them_are_as_ours(
+    root: Path, job: dict[str, Any], name: str, of_set: str, version: str
+) -> None:
+    """Valid as Jobs, with the same rules about how a pod ends."""
+    spec = documents_of(root, name)[0]["spec"]
+    found = spec if of_set == "spec" else spec[of_set]["spec"]
+    (replicated,) = found["replicatedJobs"]
+    other = replicated["template"]["spec"]
+    head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}}
+    validate({**head, "spec": other}, version, strict=True)
+    (container,) = other["template"]["spec"]["containers"]
+    rules = other["podFailurePolicy"]["rules"]
+    assert [one["action"] for one in rules] == ["FailJob", "Ignore", "Ignore"]
+    for rule, ours in zip(rules, job["podFailurePolicy"]["rules"], strict=True):
+        if (codes := rule.get("onExitCodes")) is not None:
+            assert codes["containerName"] == container["name"]
+            assert codes["values"] == ours["onExitCodes"]["values"]
+        else:
+            assert rule == ours
+    words = [*container.get("command", ()), *container["args"]]
+    assert "--requeued" in words
+    assert any(one.startswith("--name=") and "$(" in one for one in words)
+
+
+def test_a_queue_of_kueue_is_given_the_job(
+    root: Path, documents: list[dict[str, Any]]
+) -> None:
+    """The patch names our Job, and what it makes of it is valid: suspended, until the
+    queue admits it."""
+    (told,) = documents_of(root, "kueue/kustomization.yaml")
+    assert told["resources"] == [".."]
+    (patch,) = told["patches"]
+    whole = documents[1]
+    assert patch["target"] == {"kind": "Job", "name": whole["metadata"]["name"]}
+    for change in yaml.safe_load(patch["patch"]):
+        assert change["op"] == "add"
+        *path, last = change["path"].strip("/").split("/")
+        place = whole
+        for key in path:
+            place = place[key]
+        place[last.replace("~1", "/")] = change["value"]
+    validate(whole, NEWEST[-1], strict=True)
+    assert whole["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
+    assert whole["spec"]["suspend"] is True
