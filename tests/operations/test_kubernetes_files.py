@@ -137,7 +137,7 @@ def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         inside = [(str(key), one) for key, one in cast("dict[str, Any]", value).items()]
     elif isinstance(value, list):
-        items: Iterable[Any] = value
+        items = cast("Iterable[Any]", value)
         inside = [(str(n), one) for n, one in enumerate(items)]
     else:
         yield at, value
