@@ -56,6 +56,13 @@ from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 NO_STEP = "no step was done, so there is nothing to resume"
 BEFORE_STEPS = {Phase.STARTING, Phase.RESTORING, Phase.COMPILING}
+UNRESTORED = {None, Phase.STARTING, Phase.RESTORING}
+"""An attempt in these has not begun to train: not from its snapshot, nor from the top."""
+HOW_FAR = (
+    "epoch", "epochs", "step", "step_in_epoch", "steps_per_epoch", "samples", "loss",
+    "loss_step", "snapshot_step", "snapshot_ns",
+)  # fmt: skip
+"""Fields of a page."""
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 Number = TypeVar("Number", int, float)
 Incidents = Mapping[tuple[Cause, RemedyKind], int]
@@ -119,12 +126,20 @@ def summed(before: Page | None, page: Page) -> Page:
     if before is None:
         return page
     return replace(
-        page,
+        carried(page, before),
         step_seconds_sum=(before.step_seconds_sum or 0.0)
         + (page.step_seconds_sum or 0.0),
         step_counts=_added(before.step_counts, page.step_counts),
         phase_seconds=_added(before.phase_seconds, page.phase_seconds),
     )
+
+
+def carried(page: Page, before: Page | None) -> Page:
+    """``page`` of an attempt that has made no step of its own (yet), with how far the ones
+    ``before`` had come: that is where it goes on, or what it did not lose."""
+    if before is None or page.step or page.phase not in UNRESTORED:
+        return page
+    return replace(page, **{name: getattr(before, name) for name in HOW_FAR})
 
 
 def of_a_beginning(page: Page) -> Page:
@@ -150,7 +165,8 @@ def job_status(
     history, view = facts.history, facts.view
     reached: dict[str, Any] = {"effective_batch": history.batch}
     if page is not None:
-        reached |= _reached(page, summed(earlier.page, page), now=now)
+        whole = summed(earlier.page, page)
+        reached |= _reached(carried(page, earlier.page), whole, now=now)
         reached["effective_batch"] = page.effective_batch or history.batch
     if page is not None and view.slices and not facts.behind:
         reached |= {"slices": view.slices, "slice_size": view.slice_size}

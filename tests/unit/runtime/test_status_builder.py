@@ -37,6 +37,7 @@ from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.runtime.recording.run_history import summaries
 from supervisor.runtime.status_builder import (
     NO_STEP,
+    EndedAttempts,
     RunFacts,
     SnapshotTotals,
     ended_attempts,
@@ -504,6 +505,21 @@ def test_an_attempt_that_was_not_read_to_its_end_tells_no_slices(
     told = files.events.read_bytes().splitlines(keepends=True)
     files.events.write_bytes(b"".join([*told[:2], record, *told[2:]]))
     assert status(ledger, tmp_path).slices == 32
+
+
+def test_an_attempt_that_ended_before_its_first_step_loses_nothing() -> None:
+    """What was saved before it is there, and so is what it was to go on from; training
+    that began from the top has neither."""
+    before = EndedAttempts(page=Page(step=24, epoch=2, snapshot_step=22, snapshot_ns=5))
+    facts = RunFacts(job="one", state=JobState.DRAINED, attempt=2, message="")
+    for page in (Page(), Page(phase=Phase.RESTORING, step=0, epoch=0)):
+        found = job_status(facts, page, pid=None, now=1.0, earlier=before)
+        assert (found.step, found.epoch) == (24, 2)
+        assert found.snapshot is not None
+        assert found.snapshot.step == 22
+    page = Page(phase=Phase.COMPILING, step=0, epoch=0)
+    found = job_status(facts, page, pid=None, now=1.0, earlier=before)
+    assert (found.step, found.snapshot) == (0, None)
 
 
 def test_an_attempt_that_has_told_nothing_is_at_the_step_of_the_one_before() -> None:
