@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -11,15 +11,18 @@ from typing import Annotated, Any, TypeVar
 from pydantic import (
     BeforeValidator,
     TypeAdapter,
+    ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 
+from supervisor.core.advisories.advisory import AdvisoryKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.run_state import Offer
 from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.host.ledger.ledger_file import LedgerError
 
 Record = TypeVar("Record")
 Stored = Annotated[Record, BeforeValidator(json.loads)]
@@ -130,6 +133,11 @@ class QuarantineRow:
     because: str
 
 
+UNKNOWN = (
+    "the ledger has a record that this version of trainwarden does not know ({} is {!r}): a"
+    " newer one wrote it, or it is damaged. Upgrade again, or use another --state-dir"
+)
+_KINDS = frozenset(AdvisoryKind)
 _FORMER_NAMES = {
     "treatment": "overrides",
     "rhythms": "intervals",
@@ -144,10 +152,15 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def record_of(kind: type[Record], stored: dict[str, Any]) -> Record:
-    """The ``kind`` with the fields that ``stored`` has of it. Raises ValueError for what
-    no version ever wrote."""
+    """The ``kind`` with the fields that ``stored`` has of it. Raises LedgerError for what
+    this version does not know."""
     named = {_FORMER_NAMES.get(name, name): value for name, value in stored.items()}
-    record: Record = _adapter(kind).validate_python(named)  # type: ignore[arg-type]  # a class is hashable
+    try:
+        record: Record = _adapter(kind).validate_python(named)  # type: ignore[arg-type]  # a class is hashable
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise LedgerError(UNKNOWN.format(place, first["input"])) from None
     return record
 
 
@@ -156,6 +169,8 @@ def rows_as(kind: type[Record]) -> Callable[[sqlite3.Row], Record]:
     return lambda row: record_of(kind, dict(row))
 
 
-def attempt_of(row: sqlite3.Row) -> AttemptHistory:
-    """A row of ``attempts``."""
-    return record_of(AttemptHistory, json.loads(row["history"]))
+def attempt_of(row: Mapping[str, Any] | sqlite3.Row) -> AttemptHistory:
+    """A row of ``attempts``, without the advice of a newer version, which only it can give."""
+    told = json.loads(row["history"])
+    advisories = [one for one in told.get("advisories", ()) if one["kind"] in _KINDS]
+    return record_of(AttemptHistory, {**told, "advisories": advisories})

@@ -3,9 +3,12 @@
 import json
 from dataclasses import asdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.advisories.advisory import AdvisoryKind
+from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
     MIXED,
@@ -13,7 +16,8 @@ from supervisor.core.remediation.overrides import (
     LossRecovery,
     Overrides,
 )
-from supervisor.host.ledger.ledger_rows import record_of
+from supervisor.host.ledger.ledger_file import LedgerError
+from supervisor.host.ledger.ledger_rows import attempt_of, record_of
 
 PLAN = MicrobatchPlan(slice_size=8, slices=4, calibrate=False, ceiling=16, because="x")
 
@@ -56,3 +60,16 @@ def test_what_an_older_version_wrote_is_read() -> None:
     """A migration leaves the plan alone in it; the rest is as without remedies."""
     stored = json.loads(json.dumps({"plan": asdict(PLAN)}))
     assert record_of(Overrides, stored) == Overrides(plan=PLAN)
+
+
+def test_what_a_newer_version_wrote_is_passed_over_or_told() -> None:
+    """Advice of a kind that this one cannot give is left out; anything else is no
+    traceback."""
+    advice = {"sentence": "", "advice": "", "figures": {}, "over": False}
+    kinds = ("of_tomorrow", AdvisoryKind.FLOAT64.value)
+    told = [{**advice, "kind": kind} for kind in kinds]
+    stored = {**asdict(AttemptHistory(number=1)), "advisories": told}
+    found = attempt_of({"history": json.dumps(stored)})
+    assert [one.kind for one in found.advisories] == [AdvisoryKind.FLOAT64]
+    with pytest.raises(LedgerError, match=r"of tomorrow.*a newer one wrote it"):
+        record_of(AttemptHistory, {"number": "of tomorrow"})
