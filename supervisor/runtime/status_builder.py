@@ -56,8 +56,9 @@ from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 NO_STEP = "no step was done, so there is nothing to resume"
 BEFORE_STEPS = {Phase.STARTING, Phase.RESTORING, Phase.COMPILING}
-UNRESTORED = {None, Phase.STARTING, Phase.RESTORING}
-"""An attempt in these has not begun to train: not from its snapshot, nor from the top."""
+UNTRAINED = {None, *BEFORE_STEPS}
+"""An attempt in these that has no step yet may still be given its snapshot: that happens
+right before its first step."""
 HOW_FAR = (
     "epoch", "epochs", "step", "step_in_epoch", "steps_per_epoch", "samples", "loss",
     "loss_step", "snapshot_step", "snapshot_ns",
@@ -137,7 +138,7 @@ def summed(before: Page | None, page: Page) -> Page:
 def carried(page: Page, before: Page | None) -> Page:
     """``page`` of an attempt that has made no step of its own (yet), with how far the ones
     ``before`` had come: that is where it goes on, or what it did not lose."""
-    if before is None or page.step or page.phase not in UNRESTORED:
+    if before is None or page.step or page.phase not in UNTRAINED:
         return page
     return replace(page, **{name: getattr(before, name) for name in HOW_FAR})
 

@@ -512,12 +512,12 @@ def test_an_attempt_that_ended_before_its_first_step_loses_nothing() -> None:
     that began from the top has neither."""
     before = EndedAttempts(page=Page(step=24, epoch=2, snapshot_step=22, snapshot_ns=5))
     facts = RunFacts(job="one", state=JobState.DRAINED, attempt=2, message="")
-    for page in (Page(), Page(phase=Phase.RESTORING, step=0, epoch=0)):
+    for page in (Page(), Page(phase=Phase.COMPILING, step=0, epoch=0)):
         found = job_status(facts, page, pid=None, now=1.0, earlier=before)
         assert (found.step, found.epoch) == (24, 2)
         assert found.snapshot is not None
         assert found.snapshot.step == 22
-    page = Page(phase=Phase.COMPILING, step=0, epoch=0)
+    page = Page(phase=Phase.TRAINING, step=0, epoch=0)
     found = job_status(facts, page, pid=None, now=1.0, earlier=before)
     assert (found.step, found.snapshot) == (0, None)
 
