@@ -10,6 +10,7 @@ ALWAYS = ("--times", "0")
 FIRST = ("--at", "0")
 LIMIT = ("--cpu-memory", "128MiB")
 SMALL_LIMIT = ("--cpu-memory", "300MiB")
+GIB_LIMIT = ("--cpu-memory", "1GiB")
 
 
 def onednn(on: int) -> tuple[tuple[str, str], ...]:
@@ -242,6 +243,10 @@ DATA = (
 
 IN_PLACE = "[remedies]\nin_place = true\n"
 
+HUNGRY_LATE = ("--hungry", "--epochs", "5", "--at", "7")
+"""Memory is short from the eighth of its ten steps on: there is a snapshot of before."""
+NEARLY_FULL = Crash("device_oom", "go_on", "nearly full", maybe=True)
+
 SECONDS = (
     ChaosRow(name="nan-in-place", what="the loss is lost, once: its process goes on",
         fault="lose-the-loss", spec=IN_PLACE,
@@ -258,6 +263,16 @@ SECONDS = (
         fault="nothing", options=("--hungry",), run=LIMIT, environment=onednn(0),
         spec=IN_PLACE, end=ExpectedEnd.FINISHED, sentence="before its first step",
         crashes=(Crash("device_oom", "microbatch", "OOM when|ran out of memory"),)),
+    ChaosRow(name="oom-in-place-restore", what="no memory to give a snapshot back: a new process",
+        fault="hoard", options=(*HUNGRY_LATE, "--width", "100000"), run=GIB_LIMIT,
+        spec=IN_PLACE, environment=onednn(0), end=ExpectedEnd.FINISHED,
+        crashes=(NEARLY_FULL, Crash("device_oom", "microbatch", in_place=True, maybe=True),
+            Crash("device_oom", "microbatch"))),
+    ChaosRow(name="oom-in-place-again", what="device memory in the step done again: a new process",
+        fault="hoard", options=HUNGRY_LATE, run=GIB_LIMIT, spec=IN_PLACE,
+        environment=onednn(0), end=ExpectedEnd.FINISHED,
+        crashes=(NEARLY_FULL, Crash("device_oom", "microbatch", in_place=True),
+            Crash("device_oom", "microbatch"))),
     ChaosRow(name="standby-taken", what="SIGKILL; the next attempt has imported already",
         fault="kill", options=("--at", "55", "--pause", "0.4"), standby=True,
         crashes=(Crash("preempted", "restart"),), sentence="the process that stood by"),

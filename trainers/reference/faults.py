@@ -6,6 +6,7 @@ says: the command line of whoever commits them.
 """
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import json
@@ -422,6 +423,18 @@ def one_tensor_too_many() -> None:
     import tensorflow as tf  # noqa: PLC0415  # plain faults need no TensorFlow
 
     tf.fill((options.megabytes, MIB // 4), 1.0)
+
+
+def hoard() -> None:
+    """Take all of the device's memory but crumbs, and keep it where nobody looks."""
+    import tensorflow as tf  # noqa: PLC0415  # plain faults need no TensorFlow
+
+    kept: list[Any] = []
+    setattr(tf.debugging, "hoard", kept)  # noqa: B010  # of a library: no part of a state
+    for size in (MIB, MIB // 8):  # each time TensorFlow waits ten seconds for more
+        with contextlib.suppress(tf.errors.ResourceExhaustedError):
+            while True:
+                kept.append(tf.fill((size // 4,), 1.0))
 
 
 def lose_the_loss() -> None:
