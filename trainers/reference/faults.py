@@ -372,6 +372,30 @@ def kill_standby() -> None:
     kill()
 
 
+def upgrade_package() -> None:
+    """Another version of the package in ``--path``, while a process stands by that has
+    imported it; then SIGKILL to this one."""
+    _standby()
+    (source,) = options.path.glob("*/__init__.py")
+    source.write_text(source.read_text() + "# of another version\n")
+    kill()
+
+
+def plant_standby() -> None:
+    """Where processes stand by lies what is another user's: a link to a directory that
+    everybody may write into. Then SIGKILL, once that was noticed."""
+    directive = json.loads(Path(os.environ["TRAINWARDEN_DIRECTIVE"]).read_text())
+    planted = Path("planted").absolute()
+    planted.mkdir()
+    planted.chmod(0o777)
+    os.chown(planted, options.code, options.code)
+    run = Path(directive["attempt_directory"]).parents[1]
+    (run / "standby").symlink_to(planted)
+    time.sleep(2 * STANDBY_SECONDS)
+    print(f"planted: {len(list(planted.iterdir()))} files of a standby lie there")
+    kill()
+
+
 def _standby() -> list[int]:
     """Its processes, as soon as it had time to import."""
     deadline = time.monotonic() + 120.0
