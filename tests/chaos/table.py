@@ -369,7 +369,7 @@ GPUS = (
         crashes=(Crash("device_oom", "wait"),), frees=True),
     ChaosRow(name="gpu-of-others", what="Xid 79 on a GPU that it does not use, SIGABRT",
         fault="abort", options=(*PLAIN, *nvml("1.lost=1", "xids=1", "xid.1=1:79")),
-        gpus=2, needs=MachineNeed.NVML, end=ExpectedEnd.FINISHED,
+        fast=True, gpus=2, needs=MachineNeed.NVML, end=ExpectedEnd.FINISHED,
         crashes=(Crash("native_crash", "restart"),)),
     ChaosRow(name="gpu-wedged", what="a driver call that never returns: training goes on",
         fault="nothing", gpus=1, needs=MachineNeed.NVML, end=ExpectedEnd.FINISHED,
