@@ -354,7 +354,7 @@ def _compare(result: RowResult, whole: CertifyTrial, torn: CertifyTrial) -> None
     result.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
     result.problems += row_rules.of_promise(row, torn.promise, bits=result.bits)
     result.problems += row_rules.of_proofs(
-        row, torn.proofs if result.deaths else [], bits=result.bits
+        row, torn.proofs, bits=result.bits, required=bool(result.deaths)
     )
     if not row.quiet:
         result.problems += ledger.problems(
