@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom certify-mutations chaos soak slurm container remote schedulers deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest gpu
+.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-standby certify-oom certify-mutations chaos soak slurm container remote schedulers deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest gpu
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -103,6 +103,9 @@ certify-jax: $(VENV)/.installed $(VENV)/other-backends ## the same for Keras on 
 
 certify-in-place: $(VENV)/.installed ## lose the loss, go on in the same process, compare every bit
 	$(BIN)/python -m tests.certify.certify --in-place $(ONLY)
+
+certify-standby: $(VENV)/.installed ## kill them, and go on in processes that have imported already
+	$(BIN)/python -m tests.certify.certify --standby $(ONLY)
 
 # Not for make test-slow, whose tests of PyTorch skip without: where pip finds no build for
 # CPUs alone it takes several GB.

@@ -43,7 +43,9 @@ from tests.support import zygote as zygotes
 from tests.support.answering import answering
 from tests.support.attempts import Attempts
 from tests.support.fresh import Fresh
+from tests.support.standby_parent import StandbyParent
 from tests.support.zygote import Zygote
+from trainers.process.standby.waiting_process import COLD
 
 HERE = Path(__file__).parent
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
@@ -52,6 +54,7 @@ TABLES = {
     "jax": (JAX_TABLE, JAX_SHORT),
     "torch": (TORCH_TABLE, TORCH_SHORT),
 }
+BEGAN_ANEW = COLD.partition(":")[0]
 LOSSES = 4
 """How often the loss is lost, where that is tried."""
 FEWEST = 3
@@ -77,13 +80,17 @@ class RowResult:
     """What the resumes said of themselves."""
     proof_seconds: float = 0.0
     recovered: int = 0
+    stood_by: int = 0
+    """How many attempts were processes that had stood by."""
+    cold: list[str] = field(default_factory=list[str])
+    """Why others, which had stood by as well, began anew."""
 
 
 @dataclass
 class CertifyTrial:
     """The attempts of one row, in a directory."""
 
-    zygote: Zygote
+    zygote: Zygote | StandbyParent
     row: CertifyRow
     directory: Path
     memory: Path | None = None
@@ -94,6 +101,8 @@ class CertifyTrial:
     recovered: int = 0
     """How often it went on in its process."""
     told: list[str] = field(default_factory=list[str])
+    cold: list[str] = field(default_factory=list[str])
+    """Why an attempt that had stood by began anew."""
     promise: PromiseLog = field(default_factory=PromiseLog)
     proofs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     advice: list[Advisory] = field(default_factory=list[Advisory])
@@ -148,11 +157,12 @@ class CertifyTrial:
             "environment": environment,
             "output": str(self.directory / f"output-{number}.log"),
         }
-        parent: Zygote | Fresh = self.zygote
+        parent: Zygote | Fresh | StandbyParent = self.zygote
         if self.row.quiet:
             environment["QUIET"] = "1"
         if self.row.before is not None:
-            parent, environment["BEFORE"] = Fresh(), self.row.before
+            environment["BEFORE"] = self.row.before
+            parent = Fresh() if isinstance(parent, Zygote) else parent
         if plain:
             return parent.run(script=str(script), args=[self.row.name], **order)
         directive = self.attempts.directive(
@@ -160,6 +170,7 @@ class CertifyTrial:
             self.row.name,
             prove=prove,
             in_place=bool(self.losses),
+            standby=isinstance(parent, StandbyParent),
             lose_at_steps=tuple(self.losses),
         )
         root = Path(directive.attempt_directory)
@@ -191,6 +202,8 @@ class CertifyTrial:
             case RecordKind.EVIDENCE:
                 steps = StepEvidence.from_json(fields)
                 self.advice += advise(RunEvidence(steps=steps))
+            case RecordKind.NOTICE if str(sentence).startswith(BEGAN_ANEW):
+                self.cold.append(str(sentence))
             case RecordKind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {fields['because']}")
             case _:
@@ -225,15 +238,18 @@ def certify(
     *,
     seed: int,
     in_place: bool = False,
+    standby: bool = False,
 ) -> RowResult:
-    """Run the row and compare. ``in_place``: its loss is lost, instead of its process."""
+    """Run the row and compare. ``in_place``: its loss is lost, instead of its process;
+    ``standby``: each process that follows one which was killed has stood by."""
     result, began = RowResult(row), time.monotonic()
     memory = tempfile.mkdtemp(prefix="certify-", dir=SHARED) if row.memory else None
     try:
         if in_place:
             _certify_in_place(result, zygote, directory, memory=memory, seed=seed)
         else:
-            _certify(result, zygote, directory, memory=memory, seed=seed)
+            by = StandbyParent() if standby else zygote
+            _certify(result, zygote, directory, by=by, memory=memory, seed=seed)
     finally:
         if memory is not None:
             shutil.rmtree(memory, ignore_errors=True)
@@ -246,9 +262,11 @@ def _certify(
     zygote: Zygote,
     directory: Path,
     *,
+    by: Zygote | StandbyParent,
     memory: str | None,
     seed: int,
 ) -> None:
+    """``by``: what starts the run that is killed."""
     row = result.row
     whole = CertifyTrial(zygote, row, directory / "whole")
     trail = directory / "trail"
@@ -263,7 +281,7 @@ def _certify(
         slow_start=whole.first_step_seconds,
     )
     inside = None if memory is None else Path(memory) / "torn"
-    torn = CertifyTrial(zygote, row, directory / "torn", memory=inside)
+    torn = CertifyTrial(by, row, directory / "torn", memory=inside)
     passed: set[str] = set()
     before: set[str] = set()
     while ahead:
@@ -326,6 +344,8 @@ def _certify_in_place(
 
 def _compare(result: RowResult, whole: CertifyTrial, torn: CertifyTrial) -> None:
     row, expected, found = result.row, whole.result(), torn.result()
+    if isinstance(torn.zygote, StandbyParent):
+        result.stood_by, result.cold = torn.zygote.stood_by, torn.cold
     lines = [] if row.quiet else torn.lines()
     different = [key for key in expected if expected[key] != found.get(key)]
     result.bits = not different
@@ -334,7 +354,7 @@ def _compare(result: RowResult, whole: CertifyTrial, torn: CertifyTrial) -> None
     result.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
     result.problems += row_rules.of_promise(row, torn.promise, bits=result.bits)
     result.problems += row_rules.of_proofs(
-        row, torn.proofs if result.deaths else [], bits=result.bits
+        row, torn.proofs, bits=result.bits, required=bool(result.deaths)
     )
     if not row.quiet:
         result.problems += ledger.problems(
@@ -372,6 +392,11 @@ def show(result: RowResult) -> None:
     print(
         f"       {len(result.deaths)} deaths: {', '.join(d.text for d in result.deaths)}"
     )
+    if result.stood_by:
+        anew = (
+            f"; {len(result.cold)} began anew: {result.cold[0]}" if result.cold else ""
+        )
+        print(f"       {result.stood_by} attempts had stood by{anew}")
     if result.proofs:
         print(f"       proofs: {dict(result.proofs)}, {result.proof_seconds:.2f} s")
     if result.told:
@@ -388,6 +413,7 @@ def run_rows(
     seed: int,
     keep: Path | None = None,
     in_place: bool = False,
+    standby: bool = False,
 ) -> list[RowResult]:
     """Each of ``rows`` in turn, shown as it comes."""
     results: list[RowResult] = []
@@ -395,10 +421,11 @@ def run_rows(
         for row in rows:
             directory = (keep or Path(scratch)) / row.name
             shutil.rmtree(directory, ignore_errors=True)
-            found = certify(row, parent, directory, seed=seed, in_place=in_place)
+            how = {"in_place": in_place, "standby": standby}
+            found = certify(row, parent, directory, seed=seed, **how)
             if len(found.problems) == 1 and found.problems[0] in row_rules.BY_CHANCE:
                 shutil.rmtree(directory)
-                found = certify(row, parent, directory, seed=seed + 1)
+                found = certify(row, parent, directory, seed=seed + 1, **how)
             results.append(found)
             show(results[-1])
     return results
@@ -420,6 +447,11 @@ def main() -> int:
         action="store_true",
         help="lose the loss of each run, and let it go on in its process",
     )
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="each attempt after the first has stood by (restart.standby)",
+    )
     parser.add_argument("--keep", type=Path, help="leave everything in this directory")
     parser.add_argument("rows", nargs="*", help="names of rows; all without")
     asked = parser.parse_args()
@@ -430,10 +462,23 @@ def main() -> int:
         rows = short(rows)
     with zygotes.zygote(asked.backend) as parent:
         results = run_rows(
-            rows, parent, seed=asked.seed, keep=asked.keep, in_place=asked.in_place
+            rows,
+            parent,
+            seed=asked.seed,
+            keep=asked.keep,
+            in_place=asked.in_place,
+            standby=asked.standby,
         )
     if asked.in_place:
         return summary_in_place(results, wanted=len(names))
+    if asked.standby:
+        stood_by, cold = (
+            sum(v.stood_by for v in results),
+            sum(len(v.cold) for v in results),
+        )
+        print(f"{stood_by} attempts had stood by, {cold} of them began anew")
+        if not stood_by:
+            return 1
     return summary(results, wanted=len(names), whole=not (asked.rows or asked.short))
 
 

@@ -68,15 +68,22 @@ BY_CHANCE = (EARLY, LATE)
 
 
 def of_proofs(
-    row: CertifyRow, proofs: Iterable[Mapping[str, Any]], *, bits: bool
+    row: CertifyRow,
+    proofs: Iterable[Mapping[str, Any]],
+    *,
+    bits: bool,
+    required: bool = True,
 ) -> list[str]:
-    """What a proof said that is not so, and what none said although it should have."""
+    """What a proof said that is not so, and what none said although it should have;
+    ``required``: False where nothing need have been resumed."""
     told = [(proof["result"], str(proof.get("because"))) for proof in proofs]
     wrong = [because for result, because in told if result == Proof.DIFFERS]
     proved = any(result == Proof.PROVED for result, _ in told)
     found = [f"exact, and disproved: {because}" for because in wrong if bits]
     if proved and not bits:
         found.append("proved, and not the same bits")
+    if not required:
+        return found
     if row.disproved and not wrong:
         found.append(f"no proof found what is hidden: {told}")
     expected = row.no_proof is None and row.why_no_bits is None

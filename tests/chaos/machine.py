@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tests.support.fake_nvml import FakeNvml, build
 
 CGROUPS = Path("/sys/fs/cgroup")
 SHARED = Path("/dev/shm")  # noqa: S108  # where memory tiers lie
+COPIED = "termcolor"
 GIVE_BACK_SECONDS = 40.0
 MIB = 1 << 20
 
@@ -82,6 +84,12 @@ def _need(row: ChaosRow, directory: Path, machine: ChaosMachine) -> Generator[No
                 "LD_PRELOAD": str(library),
                 "CLOCK_JUMP": str(directory / "jump"),
             }
+        if needs is MachineNeed.ROOT and os.geteuid() != 0:
+            message = "only root can give a file to another user"
+            raise CannotError(message)
+        if needs is MachineNeed.PACKAGE:
+            machine.path = _copied_package(directory / "packages")
+            machine.environment["PYTHONPATH"] = str(machine.path)
         if needs is MachineNeed.NVML:
             _fake_gpus(row, directory, machine)
         yield
@@ -198,6 +206,15 @@ def clock_library(directory: Path) -> Path:
     command = [compiler, *flags, "-o", str(library), str(source)]
     subprocess.run(command, check=True, timeout=60)
     return library
+
+
+def _copied_package(directory: Path) -> Path:
+    """A package that Keras and TensorFlow import, installed into ``directory`` as well."""
+    for name in metadata.files(COPIED) or ():
+        place = directory / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(str(name.locate()), place)
+    return directory
 
 
 def _fake_gpus(row: ChaosRow, directory: Path, machine: ChaosMachine) -> None:

@@ -22,6 +22,8 @@ class MachineNeed(enum.StrEnum):
     FREEZER = "a freezer cgroup (v1) that we may make"
     MOUNT = "root, to mount a small tmpfs"
     COMPILER = "a C compiler"
+    PACKAGE = "a copy of an installed package, to be changed"
+    ROOT = "root, to give a file to another user"
     NVML = "a C compiler and nvml.h, for an NVML of our own"
 
 
@@ -44,7 +46,8 @@ class Crash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosRow:
-    """One fault. ``{path}`` in options stands for the file system or cgroup."""
+    """One fault. ``{path}`` in options stands for the file system, the cgroup, or the
+    place of the package."""
 
     name: str
     what: str

@@ -10,6 +10,7 @@ ALWAYS = ("--times", "0")
 FIRST = ("--at", "0")
 LIMIT = ("--cpu-memory", "128MiB")
 SMALL_LIMIT = ("--cpu-memory", "300MiB")
+GIB_LIMIT = ("--cpu-memory", "1GiB")
 
 
 def onednn(on: int) -> tuple[tuple[str, str], ...]:
@@ -242,6 +243,10 @@ DATA = (
 
 IN_PLACE = "[remedies]\nin_place = true\n"
 
+HUNGRY_LATE = ("--hungry", "--epochs", "5", "--at", "7")
+"""Memory is short from the eighth of its ten steps on: there is a snapshot of before."""
+NEARLY_FULL = Crash("device_oom", "go_on", "nearly full", maybe=True)
+
 SECONDS = (
     ChaosRow(name="nan-in-place", what="the loss is lost, once: its process goes on",
         fault="lose-the-loss", spec=IN_PLACE,
@@ -258,6 +263,16 @@ SECONDS = (
         fault="nothing", options=("--hungry",), run=LIMIT, environment=onednn(0),
         spec=IN_PLACE, end=ExpectedEnd.FINISHED, sentence="before its first step",
         crashes=(Crash("device_oom", "microbatch", "OOM when|ran out of memory"),)),
+    ChaosRow(name="oom-in-place-restore", what="no memory to give a snapshot back: a new process",
+        fault="hoard", options=(*HUNGRY_LATE, "--width", "100000"), run=GIB_LIMIT,
+        spec=IN_PLACE, environment=onednn(0), end=ExpectedEnd.FINISHED,
+        crashes=(NEARLY_FULL, Crash("device_oom", "microbatch", in_place=True, maybe=True),
+            Crash("device_oom", "microbatch"))),
+    ChaosRow(name="oom-in-place-again", what="device memory in the step done again: a new process",
+        fault="hoard", options=HUNGRY_LATE, run=GIB_LIMIT, spec=IN_PLACE,
+        environment=onednn(0), end=ExpectedEnd.FINISHED,
+        crashes=(NEARLY_FULL, Crash("device_oom", "microbatch", in_place=True),
+            Crash("device_oom", "microbatch"))),
     ChaosRow(name="standby-taken", what="SIGKILL; the next attempt has imported already",
         fault="kill", options=("--at", "55", "--pause", "0.4"), standby=True,
         crashes=(Crash("preempted", "restart"),), sentence="the process that stood by"),
@@ -269,6 +284,14 @@ SECONDS = (
         standby=True, needs=MachineNeed.MEMORY_CGROUP, limit_mib=2600,
         crashes=(Crash("host_oom", "go_on", "are used", maybe=True),
             Crash("host_oom", "restart", "OOM")), sentence="no standby for attempt 2"),
+    ChaosRow(name="standby-upgraded", what="a package changes that the standby has imported",
+        fault="upgrade-package", options=("--path", "{path}"), standby=True,
+        needs=MachineNeed.PACKAGE, crashes=(Crash("preempted", "restart"),),
+        sentence="starts cold: .*termcolor/__init__.py was changed after it had been imported"),
+    ChaosRow(name="standby-of-another", what="another user's directory where a standby is to lie",
+        fault="plant-standby", options=("--at", "1", "--code", "65534"), standby=True,
+        needs=MachineNeed.ROOT, crashes=(Crash("preempted", "restart"),),
+        sentence=r"(?s)no standby for attempt 2: its place, .*planted: 0 files"),
     ChaosRow(name="compilations-damaged", what="all that XLA compiled and is kept, damaged; SIGKILL",
         fault="damage-compilations", spec="[compilation]\ncache = true",
         options=("--hungry", "--jit", "--at", "4"),
@@ -346,7 +369,7 @@ GPUS = (
         crashes=(Crash("device_oom", "wait"),), frees=True),
     ChaosRow(name="gpu-of-others", what="Xid 79 on a GPU that it does not use, SIGABRT",
         fault="abort", options=(*PLAIN, *nvml("1.lost=1", "xids=1", "xid.1=1:79")),
-        gpus=2, needs=MachineNeed.NVML, end=ExpectedEnd.FINISHED,
+        fast=True, gpus=2, needs=MachineNeed.NVML, end=ExpectedEnd.FINISHED,
         crashes=(Crash("native_crash", "restart"),)),
     ChaosRow(name="gpu-wedged", what="a driver call that never returns: training goes on",
         fault="nothing", gpus=1, needs=MachineNeed.NVML, end=ExpectedEnd.FINISHED,

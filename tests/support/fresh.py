@@ -13,6 +13,16 @@ LAUNCH = Path(__file__).parents[2] / "trainers" / "launch.py"
 PATIENCE = 600.0
 
 
+def with_ours(environment: Mapping[str, str]) -> dict[str, str]:
+    """What such a Python begins with."""
+    ours = {
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": str(SCRIPT_PACKAGES),
+    }
+    return {**os.environ, **ours, **environment}
+
+
 class Fresh:
     """Takes the orders of a ``Zygote``."""
 
@@ -28,16 +38,11 @@ class Fresh:
     ) -> int:
         """One attempt to its end: its exit code; negative: the signal."""
         command = [str(LAUNCH), launch] if launch else [script or "", *args]
-        ours = {
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "PYTHONHASHSEED": "0",
-            "PYTHONPATH": str(SCRIPT_PACKAGES),
-        }
         with Path(output).open("ab") as file:
             done = subprocess.run(
                 [sys.executable, *command],
                 cwd=cwd,
-                env={**os.environ, **ours, **environment},
+                env=with_ours(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

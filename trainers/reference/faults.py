@@ -6,6 +6,7 @@ says: the command line of whoever commits them.
 """
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import json
@@ -371,6 +372,36 @@ def kill_standby() -> None:
     kill()
 
 
+def upgrade_package() -> None:
+    """Another version of the package in ``--path``, while a process stands by that has
+    imported it; then SIGKILL to this one."""
+    directive = json.loads(Path(os.environ["TRAINWARDEN_DIRECTIVE"]).read_text())
+    told = Path(directive["attempt_directory"]).parents[1] / "standby.json"
+    deadline = time.monotonic() + 120.0
+    while time.monotonic() < deadline:
+        if told.exists() and "waits" in told.read_text():
+            break
+        time.sleep(0.1)
+    (source,) = options.path.glob("*/__init__.py")
+    source.write_text(source.read_text() + "# of another version\n")
+    kill()
+
+
+def plant_standby() -> None:
+    """Where processes stand by lies what is another user's: a link to a directory that
+    everybody may write into. Then SIGKILL, once that was noticed."""
+    directive = json.loads(Path(os.environ["TRAINWARDEN_DIRECTIVE"]).read_text())
+    planted = Path("planted").absolute()
+    planted.mkdir()
+    planted.chmod(0o777)
+    os.chown(planted, options.code, options.code)
+    run = Path(directive["attempt_directory"]).parents[1]
+    (run / "standby").symlink_to(planted)
+    time.sleep(2 * STANDBY_SECONDS)
+    print(f"planted: {len(list(planted.iterdir()))} files of a standby lie there")
+    kill()
+
+
 def _standby() -> list[int]:
     """Its processes, as soon as it had time to import."""
     deadline = time.monotonic() + 120.0
@@ -422,6 +453,18 @@ def one_tensor_too_many() -> None:
     import tensorflow as tf  # noqa: PLC0415  # plain faults need no TensorFlow
 
     tf.fill((options.megabytes, MIB // 4), 1.0)
+
+
+def hoard() -> None:
+    """Take all of the device's memory but crumbs, and keep it where nobody looks."""
+    import tensorflow as tf  # noqa: PLC0415  # plain faults need no TensorFlow
+
+    kept: list[Any] = []
+    setattr(tf.debugging, "hoard", kept)  # noqa: B010  # of a library: no part of a state
+    for size in (MIB, MIB // 8):  # each time TensorFlow waits ten seconds for more
+        with contextlib.suppress(tf.errors.ResourceExhaustedError):
+            while True:
+                kept.append(tf.fill((size // 4,), 1.0))
 
 
 def lose_the_loss() -> None:

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -81,6 +82,17 @@ _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 HAD_ENDED = "it had ended"
 TOO_MUCH = "its arguments are longer than can be told"
 TOO_MANY = "more variables of the environment differ than can be told"
+NOT_OURS = "its place, {}, is not a directory of ours alone"
+
+
+def _only_ours(directory: Path) -> None:
+    """Make ``directory``. Raises OSError, and LaunchError where somebody else could change
+    what lies in it: the directive of an attempt, say."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    found = directory.lstat()
+    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or others:
+        raise LaunchError(NOT_OURS.format(directory))
 
 
 @dataclass(kw_only=True)
@@ -245,7 +257,7 @@ class DirectLauncher(Launcher):
         if len(line(plan)) > MOST_BYTES:
             raise LaunchError(TOO_MUCH)
         try:
-            paths.standby.mkdir(mode=0o700, exist_ok=True)
+            _only_ours(paths.standby)
             directory = Path(tempfile.mkdtemp(dir=paths.standby))
             (directory / "dumps").mkdir(mode=0o700)
             shim, channel = _started_early(spec, given, directory=directory)

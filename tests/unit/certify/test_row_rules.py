@@ -90,3 +90,12 @@ def test_a_proof_says_what_is_so() -> None:
     assert of_proofs(INEXACT, [proof(Proof.PROVED)], bits=False)
     assert of_proofs(HIDDEN, [proof(Proof.DIFFERS)], bits=False) == []
     assert of_proofs(HIDDEN, [proof(Proof.SKIPPED)], bits=False)
+
+
+def test_where_nothing_need_be_resumed_no_proof_is_missed() -> None:
+    """A run that goes on in its process may have lost its loss too early for one; what a
+    proof said has to be so there as well."""
+    assert of_proofs(EXACT, [], bits=True, required=False) == []
+    assert of_proofs(HIDDEN, [], bits=False, required=False) == []
+    assert of_proofs(EXACT, [proof(Proof.DIFFERS)], bits=True, required=False)
+    assert of_proofs(EXACT, [proof(Proof.PROVED)], bits=False, required=False)

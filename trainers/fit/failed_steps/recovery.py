@@ -64,6 +64,14 @@ class Recovery:
         failed = run.failure
         if not _is_candidate(failed, error):
             return False
+        try:
+            return self._tries(failed, error)
+        except Exception as wrong:  # noqa: BLE001  # ``error`` is what ended training
+            self._attempt.notice(NOT_HERE.format(_named(wrong)))
+            return False
+
+    def _tries(self, failed: FailedFit, error: BaseException) -> bool:
+        """It may find no memory either: what it raises must not hide ``error``."""
         before = self._attempt.enter(Phase.RESTORING)
         why_not = self._why_not(failed, error)
         if why_not is not None:
@@ -146,6 +154,10 @@ def _put_variables_back(failed: FailedFit, taken: Snapshot) -> bool:
     except fit_state.StateMismatchError:
         return False
     return True
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
 
 
 def _nothing(_error: BaseException) -> None:

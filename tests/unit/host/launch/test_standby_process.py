@@ -403,3 +403,40 @@ def test_one_that_is_left_alone_does_not_end_as_a_training_that_is_over(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert json.loads(ended.read_text())["signal"] == signal.SIGTERM
+
+
+def _linked(place: Path, elsewhere: Path) -> None:
+    place.symlink_to(elsewhere)
+
+
+def _writable(place: Path, _elsewhere: Path) -> None:
+    place.mkdir()
+    place.chmod(0o770)
+
+
+def _given_away(place: Path, _elsewhere: Path) -> None:
+    place.mkdir(mode=0o700)
+    try:
+        os.chown(place, 65534, 65534)
+    except PermissionError:
+        pytest.skip("only root can give a directory to another user")
+
+
+@pytest.mark.parametrize("made", [_linked, _writable, _given_away])
+def test_a_place_that_somebody_else_may_change_is_not_used(
+    pair: SocketPair, made: Callable[[Path, Path], None]
+) -> None:
+    """An attempt's directive would lie there: it says which script is run, as whom."""
+    elsewhere = pair.directory / "elsewhere"
+    elsewhere.mkdir()
+    pair.paths.root.mkdir()
+    made(pair.paths.standby, elsewhere)
+    spec = pair.spec("import keras")
+    with pytest.raises(LaunchError, match="not a directory of ours alone"):
+        pair.launcher.stand_by(
+            spec,
+            pair.directive(spec, 2),
+            paths=pair.paths,
+            imports=pair.paths.attempt(1).imports,
+        )
+    assert list(pair.paths.standby.iterdir()) == list(elsewhere.iterdir()) == []

@@ -246,3 +246,37 @@ def test_before_the_first_snapshot_there_is_nothing_to_go_back_to(
     assert outcome.code == 1, outcome.err
     told = [one["sentence"] for one in outcome.of(RecordKind.NOTICE)]
     assert any("no snapshot of this call" in one for one in told), told
+
+
+NO_MEMORY = """
+import pathlib
+
+def refuse(*_args, **_kwargs):
+    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+
+class Refuses(keras.callbacks.Callback):
+    # Once, and where a restart does not look: a hidden file, a class of TensorFlow's.
+    def on_train_batch_end(self, batch, logs=None):
+        once = pathlib.Path(".refused")
+        if int(self.model.optimizer.iterations) == 8 and not once.exists():
+            once.touch()
+            setattr(type(PLACE), "assign", refuse)
+callbacks.append(Refuses())
+"""
+
+
+def test_no_memory_to_go_back_with_is_left_to_a_new_process(
+    attempts: Attempts, undisturbed: Undisturbed
+) -> None:
+    """The crash is that of before: the loss is lost, as if nobody had tried; the reason is
+    told, and the next attempt ends as if nothing had happened."""
+    setup = NO_MEMORY.replace("PLACE", "self.model.weights[0].value")
+    outcome = run(attempts, setup, lose_at=(8,))
+    assert outcome.code == 1, outcome.err
+    assert outcome.of(RecordKind.GOES_ON) == []
+    assert outcome.crash.exception == "trainwarden.NonFiniteLoss"
+    told = [one["sentence"] for one in outcome.of(RecordKind.NOTICE)]
+    assert any("OOM when allocating" in one for one in told), told
+    assert run(attempts, setup, restore_before_step=8).code == 0
+    assert result(attempts) == undisturbed("")
