@@ -329,7 +329,8 @@ class FitRun:
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
         self._between_epochs = True
-        self._report.phases.ends(PeakPhase.STEPS)
+        if self.source.lengths_vary:  # of others all need the same
+            self._report.phases.ends(PeakPhase.STEPS)
         self._report.phases.begins(PeakPhase.CALLBACKS)
         self._attempt.enter(Phase.BETWEEN)
 

@@ -7,12 +7,16 @@ The rules:
    that rose in it. If it did not, the phase needed no more than the peak that stands there.
 2. A peak close to the limit is none to learn from: operations wait for each other's memory
    there, and take what there is.
-3. What is in use now is the least of the newest readings between steps: one may come while
+3. Which operations run at once differs from time to time, and with it what a phase takes:
+   of its last two times the one that took less counts. The first time is not enough: it
+   traces and compiles.
+4. What is in use now is the least of the newest readings between steps: one may come while
    the data are read ahead.
-4. The next peak fits as long as what is in use and what it needs are within the limit.
+5. The next peak fits as long as what is in use and what it needs are within the limit.
    Nothing is told of a phase that was never seen.
-5. Steps of a batch in slices are left out: their size is chosen so that they nearly fill
-   the limit, and it is changed where they come too near.
+6. Steps count where some samples are longer than others: else all need the same, and the
+   first of an epoch has shown it. Steps of a batch in slices are left out: their size is
+   chosen so that they nearly fill the limit, and is changed where they come too near.
 """
 
 from collections.abc import Sequence
@@ -22,14 +26,16 @@ from supervisor.wire.readings import AllocatorReading
 from supervisor.wire.records.phase_peaks import EpochMemory, PeakPhase, PhasePeak
 from supervisor.wire.slices import TIGHT_PART
 
+LAST = 2
+"""So many times of a phase are looked at."""
 NEWEST = 3
 """What is in use now is the least of so many readings."""
 
 
 def needed(before: int | None, seen: PhasePeak) -> int | None:
-    """Bytes that a phase needs beyond what lies between steps; None: not known.
+    """Bytes that a phase needed beyond what lies between steps; None: not known.
 
-    ``before``: what was known until it was seen once more.
+    ``before``: what it needed the time before.
     """
     own = max(seen.peak_bytes - seen.between_bytes, 0)
     rose = seen.peak_bytes > seen.before_bytes
@@ -42,16 +48,29 @@ def needed(before: int | None, seen: PhasePeak) -> int | None:
 class PhaseNeeds:
     """What the phases of a ``fit`` were seen to need, and how its newest epoch began."""
 
-    bytes_of: dict[PeakPhase, int] = field(default_factory=dict[PeakPhase, int])
+    seen: dict[PeakPhase, tuple[int, ...]] = field(
+        default_factory=dict[PeakPhase, tuple[int, ...]]
+    )
+    """Bytes that each needed the last times, the newest last."""
     epoch: EpochMemory | None = None
 
     def and_then(self, seen: PhasePeak) -> "PhaseNeeds":
         """With one more phase that is over."""
         phase = PeakPhase(seen.phase)
-        need = needed(self.bytes_of.get(phase), seen)
+        known = self.seen.get(phase, ())
+        need = needed(known[-1] if known else None, seen)
         if need is None:
             return self
-        return replace(self, bytes_of={**self.bytes_of, phase: need})
+        return replace(self, seen={**self.seen, phase: (*known, need)[-LAST:]})
+
+    @property
+    def bytes_of(self) -> dict[PeakPhase, int]:
+        """What each needs at least, of those of which it is known."""
+        return {
+            phase: min(times)
+            for phase, times in self.seen.items()
+            if len(times) == LAST
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ LET_GO = (
 )
 
 _NEEDED = {
-    PeakPhase.STEPS: "the largest step of the past epoch needed",
-    PeakPhase.VALIDATION: "the last validation needed",
-    PeakPhase.CALLBACKS: "the callbacks at the end of the last epoch needed",
+    PeakPhase.STEPS: "the largest steps of the past epochs needed at least",
+    PeakPhase.VALIDATION: "the last validations needed at least",
+    PeakPhase.CALLBACKS: "the callbacks at the end of the last epochs needed at least",
 }
 _NEXT = {
     PeakPhase.STEPS: "the next of its kind",
@@ -62,8 +62,7 @@ def _when(peak: PeakAhead) -> str:
     if peak.phase is PeakPhase.STEPS:
         return ""
     steps = "" if peak.steps is None else f" (in about {max(peak.steps, 1)} steps)"
-    if peak.epochs:
-        return f", {peak.epochs} epochs after this one{steps}," if peak.epochs > 1 else (
-            f", at the end of the next epoch{steps},"
-        )
-    return f", at the end of this epoch{steps},"
+    if peak.epochs > 1:
+        return f", {peak.epochs} epochs after this one{steps},"
+    which = "the next" if peak.epochs else "this"
+    return f", at the end of {which} epoch{steps},"

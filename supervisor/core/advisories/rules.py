@@ -142,9 +142,10 @@ RULES: tuple[Rule, ...] = (
         kind=AdvisoryKind.NEXT_PEAK,
         title="a validation, or the end of an epoch, that will not fit any more",
         threshold=(
-            "what is in use between steps, and what the same phase (validation, callbacks of "
-            "an epoch's end, steps that are not in slices) was last seen to need beyond it, "
-            "are more than the memory limit; what was seen within "
+            "what is in use between steps, and the less of what the same phase (validation, "
+            "callbacks of an epoch's end, steps of samples of unlike length that are not in "
+            "slices) needed beyond it the last two times, are more than the memory limit; what "
+            "was seen within "
             f"{1 - TIGHT_PART:.0%} of the limit does not count, as operations wait for "
             "memory there"
         ),

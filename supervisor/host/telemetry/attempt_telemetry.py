@@ -261,7 +261,10 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
         "phase_needs": PhaseNeeds(),
     },
     # An attempt that ends by it ended in a ``fit``: that stays.
-    RecordKind.FIT_FAILED: lambda _: {"slice_trial": None},
+    RecordKind.FIT_FAILED: lambda _: {
+        "slice_trial": None,
+        "phase_needs": PhaseNeeds(),
+    },
     RecordKind.MICROBATCH: _sliced,
     RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},

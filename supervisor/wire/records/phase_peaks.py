@@ -14,7 +14,7 @@ class PeakPhase(enum.StrEnum):
     """A part of each epoch that may need memory of its own."""
 
     STEPS = "steps"
-    """From the first step to the last."""
+    """From the first to the last, where some samples are longer than others."""
     VALIDATION = "validation"
     CALLBACKS = "callbacks"
     """Those of the end of an epoch."""
