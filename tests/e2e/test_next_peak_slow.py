@@ -1,8 +1,10 @@
 """A validation that will not fit any more is told of before it fails; one that fits is not."""
 
+from typing import Any
+
 import pytest
 
-from tests.support.command import Trainwarden
+from tests.support.command import PATIENCE, Trainwarden
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +38,17 @@ model.fit(
 )
 """
 TOLD = "advice: the last validations needed at least "
-FAILED = "attempt 1 failed at step "
+
+
+def kinds(job: dict[str, Any]) -> list[str]:
+    """What its advisories are about."""
+    return [one["kind"] for one in job["advisories"]]
+
+
+def failures(trainwarden: Trainwarden) -> list[dict[str, Any]]:
+    """The incidents that ended an attempt."""
+    found = trainwarden.json("incidents")
+    return [one for one in found if one["happened"] == "ended"]
 
 
 def test_a_validation_is_told_of_before_it_fails(
@@ -44,19 +56,21 @@ def test_a_validation_is_told_of_before_it_fails(
 ) -> None:
     """Its activations are 40 MiB and more; each epoch leaves 24 MiB of 200 on the device."""
     monkeypatch.setenv("GROWS", "9")
-    done = trainwarden("run", "--cpu-memory", "200MiB", trainwarden.script(SCRIPT))
-    said = done.stdout + done.stderr
-    assert done.returncode != 0, said
-    assert said.count(TOLD) == 1, said
-    assert said.index(TOLD) < said.index(FAILED), said
-    first = trainwarden.json("incidents")
-    failed = [one for one in first if one["happened"] == "ended"]
-    assert failed[0]["cause"] == "device_oom"
-    (job,) = trainwarden.json("status", "train")
+    script = trainwarden.script(SCRIPT)
+    process = trainwarden.start("run", "--cpu-memory", "200MiB", script)
+    job = trainwarden.until(lambda job: "next_peak" in kinds(job))
+    assert failures(trainwarden) == []
     (told,) = [one for one in job["advisories"] if one["kind"] == "next_peak"]
-    figures = told["figures"]
-    assert figures["need_bytes"] > figures["left_bytes"]
-    assert "next peak" in trainwarden("explain", "train").stdout
+    assert told["figures"]["need_bytes"] > told["figures"]["left_bytes"]
+    trainwarden.until(lambda job: job["attempt"] == 2)
+    (failed,) = failures(trainwarden)
+    assert failed["cause"] == "device_oom"
+    assert (failed["attempt"], failed["failed_step"] % 10) == (1, 0)
+    assert "next peak" in trainwarden("status", "train").stdout
+    process.terminate()
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert said.count(TOLD) == 1, said
+    assert said.index(TOLD) < said.index("attempt 1 failed at step "), said
 
 
 def test_nothing_is_said_of_one_that_fits(
@@ -69,4 +83,4 @@ def test_nothing_is_said_of_one_that_fits(
     assert done.returncode == 0, said
     assert TOLD not in said
     (job,) = trainwarden.json("status", "train")
-    assert [one["kind"] for one in job["advisories"]] == []
+    assert "next_peak" not in kinds(job)

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from supervisor.core.advisories.advisory import AdvisoryKind
 from supervisor.core.advisories.gpu_rules import LOOKS
 from supervisor.core.advisories.next_peak import PhaseNeeds
@@ -189,16 +191,24 @@ def test_a_validation_that_will_not_fit_is_told_and_taken_back() -> None:
     assert (one.kind, one.over) == (AdvisoryKind.NEXT_PEAK, False)
     assert one.figures["steps"] == 39
     assert advisor.look(seen, IN_EPOCH) == ()
-    for kind in (
+    over = fold(seen, [Record(RecordKind.FIT_ENDED, 3, {})])
+    (gone,) = advisor.look(over, IN_EPOCH)
+    assert [one.over for one in gone.advisories] == [True]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
         RecordKind.FIT_BEGAN,
         RecordKind.FIT_ENDED,
         RecordKind.FIT_FAILED,
         RecordKind.GOES_ON,
-    ):
-        over = fold(seen, [Record(kind, 3, {})])
-        assert over.phase_needs == PhaseNeeds(), kind
-    (gone,) = advisor.look(over, IN_EPOCH)
-    assert [one.over for one in gone.advisories] == [True]
+    ],
+)
+def test_phases_are_of_one_call_of_fit(kind: str) -> None:
+    """Another one may have another model, and none may be left."""
+    seen = fold(AttemptView(), validated(50, 50))
+    assert fold(seen, [Record(kind, 3, {})]).phase_needs == PhaseNeeds()
 
 
 def test_readings_of_the_epoch_say_what_is_in_use() -> None:
@@ -223,6 +233,11 @@ def test_records_of_phases_may_hold_anything() -> None:
     ):
         found = fold(AttemptView(), validated(50, 50, **wrong))
         assert found.phase_needs.seen == {}, wrong
-    for odd in ({"step": -1}, {"in_use_bytes": "much"}, {"validation_epochs": 1.5}):
-        found = fold(AttemptView(), validated(50, 50, epoch=dict(odd)))
+    strange: list[dict[str, object]] = [
+        {"step": -1},
+        {"in_use_bytes": "much"},
+        {"validation_epochs": 1.5},
+    ]
+    for odd in strange:
+        found = fold(AttemptView(), validated(50, 50, epoch=odd))
         assert found.phase_needs.epoch is None, odd
