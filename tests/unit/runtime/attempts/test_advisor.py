@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -224,13 +225,14 @@ def test_readings_of_the_epoch_say_what_is_in_use() -> None:
 
 def test_records_of_phases_may_hold_anything() -> None:
     """What training does not write changes nothing, and stops nobody."""
-    for wrong in (
+    peaks: list[dict[str, Any]] = [
         {"phase": "lunch"},
         {"phase": 3},
         {"peak_bytes": -1},
         {"limit_bytes": None},
         {"between_bytes": 10**17},
-    ):
+    ]
+    for wrong in peaks:
         found = fold(AttemptView(), validated(50, 50, **wrong))
         assert found.phase_needs.seen == {}, wrong
     strange: list[dict[str, object]] = [
