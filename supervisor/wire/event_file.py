@@ -76,6 +76,12 @@ class RecordKind:
     ``deviations``: [sentences], ``source`` (``reasons.SizeSource``) and ``planned``, a
     sentence: how the size was found; ``near_limit`` (``near_limit.NearLimit``): a step came
     so near the memory limit that it was changed, or would have been; else not there."""
+    PHASE_PEAK = "phase_peak"
+    """The fields of ``phase_peaks.PhasePeak``: a phase of an epoch is over, and needed more
+    or less memory than was told."""
+    EPOCH_MEMORY = "epoch_memory"
+    """The fields of ``phase_peaks.EpochMemory``: the first step of an epoch is done, and
+    more or less is in use than was told."""
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trainers.backends.computing_device import ComputingDevice
+from trainers.backends.memory.allocator_figures import MemoryMark
 from trainers.backends.slices.slice_support import SliceSupport
 from trainers.backends.trial_support import StepTrials
 from trainers.process.attempt_reporting import Attempt
@@ -372,6 +373,9 @@ class MemoryProbe(Protocol):
 
     def forget(self) -> None:
         """Steps are others from here on."""
+
+    def mark(self) -> MemoryMark | None:
+        """What is in use now; None: nothing tells, or no reading was taken yet."""
 
     def due(self, now: float) -> bool:
         """Whether a reading is due."""

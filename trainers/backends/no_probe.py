@@ -19,6 +19,10 @@ class NoProbe:
     def forget(self) -> None:
         """As above."""
 
+    def mark(self) -> Any | None:
+        """As above."""
+        return None
+
     def due(self, _now: float) -> bool:
         """Never."""
         return False

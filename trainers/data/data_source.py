@@ -81,6 +81,18 @@ class DataSource:
         size = self._stated
         return bool(size and self.samples and self.samples % size == 0)
 
+    @property
+    def lengths_vary(self) -> bool:
+        """Whether samples of one batch may be longer than those of another."""
+        if not tf_data.is_pipeline(self.dataset):
+            return False
+        leaves = keras_compat.tree.flatten(self.dataset.element_spec)
+        shapes = [getattr(leaf, "shape", None) for leaf in leaves]
+        return any(
+            shape is not None and (shape.rank is None or None in shape.as_list()[1:])
+            for shape in shapes
+        )
+
     def saw(self, size: int | None) -> None:
         """The first batch is drawn, by whichever thread."""
         if self.batch is None and size:

@@ -18,6 +18,8 @@ class FitCall:
     validation_data: Any = None
     validates: bool = False
     """Whether it does, on these or on a part of the training data."""
+    validation_freq: Any = 1
+    """After how many epochs, or after which."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from supervisor.wire.page import Phase
 from supervisor.wire.records.oom_subject import OomSubject
+from supervisor.wire.records.phase_peaks import PeakPhase
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
@@ -31,6 +32,7 @@ from trainers.fit.resume.fit_proof import FitProof, no_doubt
 from trainers.fit.resume.fit_resume import FitResume
 from trainers.fit.resume.fit_snapshot import FitParts
 from trainers.fit.telemetry.fit_report import Report
+from trainers.fit.telemetry.phase_recorder import epochs_until_validation
 from trainers.fit.telemetry.step_counter import Steps
 from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject
@@ -311,6 +313,7 @@ class FitRun:
             self._attempt.enter(self._attempt.phase_at(self._session.step))
         if not resumed:
             self._between_steps()
+        self._report.phases.epoch_begins()
 
     @contextlib.contextmanager
     def stands_in(self) -> Iterator[bool]:
@@ -326,10 +329,16 @@ class FitRun:
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
         self._between_epochs = True
+        if self.source.lengths_vary:  # of others all need the same
+            self._report.phases.ends(PeakPhase.STEPS)
+        self._report.phases.begins(PeakPhase.CALLBACKS)
         self._attempt.enter(Phase.BETWEEN)
 
     def evaluated(self) -> None:
         """An evaluation inside of ``fit`` is over."""
+        if self._between_epochs:
+            self._report.phases.ends(PeakPhase.VALIDATION)
+            self._report.phases.begins(PeakPhase.CALLBACKS)
         self._hidden.traced(baked_values.TEST)
         after = self._attempt.phase_at(self._session.step)
         self._attempt.enter(Phase.BETWEEN if self._between_epochs else after)
@@ -387,6 +396,7 @@ class FitRun:
             step_in_epoch=self._position.step_in_epoch,
             samples=self._session.samples,
         )
+        self._report.phases.stepped(self._session.step, self._validation_ahead)
         self._evidence.stepped(
             began=self._steps.began, steps=self._steps.ran, batches=batches
         )
@@ -399,6 +409,15 @@ class FitRun:
         self._between_steps()
         # Where a snapshot was taken, too: their median is asked for.
         self._session.followed(self._followed + time.perf_counter() - began)
+
+    def _validation_ahead(self) -> int | None:
+        """Epochs until that at whose end it validates next; None: it does no more."""
+        call = self._call
+        if not call.validates:
+            return None
+        return epochs_until_validation(
+            call.validation_freq, epoch=self._position.epoch, epochs=call.epochs
+        )
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
@@ -451,10 +470,13 @@ class FitRun:
 
     def epoch_ended(self, epoch: int, logs: Any) -> None:
         """The epoch and every callback of its end are done."""
+        self._report.phases.ends(PeakPhase.CALLBACKS)
         self._report.epoch_ended(epoch=epoch, step=self._session.step, logs=logs)
 
     def validates(self) -> None:
         """An evaluation inside of ``fit`` begins."""
+        if self._between_epochs:
+            self._report.phases.begins(PeakPhase.VALIDATION)
         self._attempt.enter(Phase.VALIDATING)
 
     def stopped(self) -> None:

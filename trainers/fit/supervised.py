@@ -150,6 +150,7 @@ def training(
             validation_data=arguments["validation_data"],
             validates=arguments["validation_data"] is not None
             or bool(arguments["validation_split"]),
+            validation_freq=arguments["validation_freq"],
         ),
         again=failed,
     )

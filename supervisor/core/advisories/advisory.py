@@ -19,6 +19,7 @@ class AdvisoryKind(enum.StrEnum):
     PCIE_WIDTH = "pcie_width"
     SLOW_WRITES = "slow_writes"
     NEAR_LIMIT = "near_limit"
+    NEXT_PEAK = "next_peak"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from supervisor.core.advisories import (
     gpu_rules,
     input_rules,
     output_rules,
+    peak_rules,
     slice_rules,
 )
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
@@ -147,6 +148,20 @@ RULES: tuple[Rule, ...] = (
         ),
         advice=slice_rules.MORE_ROOM,
         judge=slice_rules.near_limit,
+    ),
+    Rule(
+        kind=AdvisoryKind.NEXT_PEAK,
+        title="a validation, or the end of an epoch, that will not fit any more",
+        threshold=(
+            "what is in use between steps, and the less of what the same phase (validation, "
+            "callbacks of an epoch's end, steps of samples of unlike length that are not in "
+            "slices) needed beyond it the last two times, are more than the memory limit; what "
+            "was seen within "
+            f"{1 - TIGHT_PART:.0%} of the limit does not count, as operations wait for "
+            "memory there"
+        ),
+        advice=peak_rules.LET_GO,
+        judge=peak_rules.next_peak,
     ),
 )
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
+from supervisor.core.advisories.next_peak import MemoryAhead
 from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
@@ -27,3 +28,4 @@ class RunEvidence:
     memory: BatchMemory | None = None
     gpus: GpuEvidence = NO_GPUS
     near_limit: NearLimit | None = None
+    ahead: MemoryAhead | None = None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
+from supervisor.core.advisories.next_peak import PhaseNeeds
 from supervisor.core.diagnosis.evidence import NonFinite, Refusal
 from supervisor.core.jobs.accounting.snapshot_stats import (
     NO_SNAPSHOTS,
@@ -35,6 +36,7 @@ from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.reasons import SizeSource
 from supervisor.wire.records.near_limit import NearLimit
+from supervisor.wire.records.phase_peaks import EpochMemory, PeakPhase, PhasePeak
 from supervisor.wire.records.step_evidence import StepEvidence
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from supervisor.wire.snapshots.proof import Proof
@@ -76,6 +78,8 @@ class AttemptView:
     slice_size: int | None = None
     near_limit: NearLimit | None = None
     """A step in slices that came near the memory limit, in this call of ``fit``."""
+    phase_needs: PhaseNeeds = field(default_factory=PhaseNeeds)
+    """What the phases of an epoch need, as far as this call of ``fit`` has shown."""
     validated: bool = False
     """An epoch came to its end, with its validation."""
     asks: int = 0
@@ -145,6 +149,9 @@ def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
     for record in records:
         if record.kind in _TAKEN:
             taken.append(_taken(record))
+        elif record.kind in _PHASES:
+            known = changes.get("phase_needs", view.phase_needs)
+            changes["phase_needs"] = _PHASES[record.kind](known, record)
         elif (change := _FOLDS.get(record.kind)) is not None:
             changes |= change(record)
         if record.kind == RecordKind.SNAPSHOT_PLAN and view.planned_ns is None:
@@ -176,7 +183,8 @@ def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
     known = {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
-    return {**known, "slices": None, "slice_size": None, "near_limit": None}
+    known |= {"slices": None, "slice_size": None, "near_limit": None}
+    return {**known, "phase_needs": PhaseNeeds()}
 
 
 def _sliced(record: Record) -> dict[str, Any]:
@@ -206,6 +214,34 @@ def _near_limit(value: object) -> NearLimit | None:
     return found if all(0 < one <= MOST for one in figures) else None
 
 
+def _phase_peak(known: PhaseNeeds, record: Record) -> PhaseNeeds:
+    """``known`` as it is, where the record is not as training writes it."""
+    found = PhasePeak.from_json(record.fields)
+    if found is None or found.phase not in set(PeakPhase):
+        return known
+    low, high = found.between_bytes, found.peak_bytes
+    figures = (low, high, found.before_bytes, found.limit_bytes)
+    return known.and_then(found) if all(0 <= one <= MOST for one in figures) else known
+
+
+def _epoch_memory(known: PhaseNeeds, record: Record) -> PhaseNeeds:
+    """As above."""
+    found = EpochMemory.from_json(record.fields)
+    if found is None:
+        return known
+    figures = (found.step, found.in_use_bytes, found.validation_epochs or 0)
+    if not all(0 <= one <= MOST for one in figures):
+        return known
+    return replace(known, epoch=found)
+
+
+_PHASES: Mapping[str, Callable[[PhaseNeeds, Record], PhaseNeeds]] = {
+    RecordKind.PHASE_PEAK: _phase_peak,
+    RecordKind.EPOCH_MEMORY: _epoch_memory,
+}
+"""What a record of memory changes in what is known of the phases of an epoch."""
+
+
 def _promised(record: Record) -> dict[str, Any]:
     return {"promised": True} if record.fields.get("bits") is True else {}
 
@@ -219,9 +255,16 @@ def _epoch_ended(record: Record) -> dict[str, Any]:
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
     RecordKind.FIT_BEGAN: _fit_began,
-    RecordKind.FIT_ENDED: lambda _: {"in_fit": False, "slice_trial": None},
+    RecordKind.FIT_ENDED: lambda _: {
+        "in_fit": False,
+        "slice_trial": None,
+        "phase_needs": PhaseNeeds(),
+    },
     # An attempt that ends by it ended in a ``fit``: that stays.
-    RecordKind.FIT_FAILED: lambda _: {"slice_trial": None},
+    RecordKind.FIT_FAILED: lambda _: {
+        "slice_trial": None,
+        "phase_needs": PhaseNeeds(),
+    },
     RecordKind.MICROBATCH: _sliced,
     RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
@@ -245,6 +288,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
         "first_step": None,
         "slice_trial": None,
         "near_limit": None,
+        "phase_needs": PhaseNeeds(),
     },
 }
 """What a record of each kind changes in the view; the others change nothing."""

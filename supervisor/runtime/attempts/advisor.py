@@ -5,12 +5,18 @@ from dataclasses import dataclass, replace
 
 from supervisor.core.advisories.advisory import Advisory
 from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
+from supervisor.core.advisories.next_peak import (
+    MemoryAhead,
+    PhaseNeeds,
+    in_use_now,
+)
 from supervisor.core.advisories.rules import advise, followed
 from supervisor.core.advisories.run_evidence import NO_GPUS, BatchMemory, RunEvidence
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import Advised
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.wire.page import Page, Phase
+from supervisor.wire.readings import unpack
 from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
@@ -63,6 +69,7 @@ class Advisor:
             memory=memory,
             gpus=self._gpus,
             near_limit=view.near_limit,
+            ahead=None if page is None else _ahead(view.phase_needs, page),
         )
         found = followed(self.advisories, advise(evidence))
         told = view.evidence, view.near_limit
@@ -75,6 +82,28 @@ class Advisor:
 
 def _held(advisories: Sequence[Advisory]) -> set[tuple[str, bool]]:
     return {(one.kind, one.over) for one in advisories}
+
+
+def _ahead(needs: PhaseNeeds, page: Page) -> MemoryAhead | None:
+    """None: no epoch has begun whose memory is told, or there is no limit."""
+    limit = page.memory_limit_bytes
+    if needs.epoch is None or not limit:
+        return None
+    readings = unpack(page.memory_recent, after_ns=0)
+    return MemoryAhead(
+        needs=needs,
+        in_use_bytes=in_use_now(needs.epoch, readings),
+        limit_bytes=limit,
+        sliced=(page.slices or 1) > 1,
+        steps_left=_steps_left(page),
+        steps_per_epoch=page.steps_per_epoch,
+    )
+
+
+def _steps_left(page: Page) -> int | None:
+    """Of the epoch that is under way."""
+    total, done = page.steps_per_epoch, page.step_in_epoch
+    return None if total is None or done is None else max(total - done, 0)
 
 
 def _memory(page: Page) -> BatchMemory | None:

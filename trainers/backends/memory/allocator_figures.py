@@ -15,6 +15,18 @@ class PeakReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryMark:
+    """One allocator at a boundary, in bytes."""
+
+    in_use: int
+    peak: int
+    most_between: int
+    """The highest that was in use at any boundary since the mark before; 0: none was
+    looked at."""
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """What the allocator says, in bytes; None: not known.
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from supervisor.wire.readings import RECENT, AllocatorReading, pack
-from trainers.backends.memory.allocator_figures import Figures
+from trainers.backends.memory.allocator_figures import Figures, MemoryMark
 from trainers.backends.memory.oom_pause import OomPause
 from trainers.process.attempt_reporting import Attempt
 
@@ -84,6 +84,8 @@ class PacedProbe:
         self._step_bytes = 0
         self._oom_pause = _pause_of(attempt)
         self._largest_request = 0
+        self._most_between = 0
+        self._limit_read: int | None = None
 
     def begin(self) -> None:
         """Memory is that of steps from here on."""
@@ -96,6 +98,16 @@ class PacedProbe:
         self._largest_request = 0
         self._step_bytes = 0
         self._recent.clear()
+
+    def mark(self) -> MemoryMark | None:
+        """What is in use now; None: nothing tells, or no reading was taken yet."""
+        limit = self._limit_read
+        counted = None if limit is None else self._reader.counts()
+        if counted is None or limit is None:
+            return None
+        in_use, peak = counted
+        most, self._most_between = self._most_between, 0
+        return MemoryMark(in_use=in_use, peak=peak, most_between=most, limit=limit)
 
     def due(self, now: float) -> bool:
         """Whether it is time for a reading; ``now`` by ``time.perf_counter``."""
@@ -171,6 +183,8 @@ class PacedProbe:
         if before is None or newest.peak > before.peak:
             kept = max(newest.in_use, 0 if before is None else before.in_use)
             self._step_bytes = max(self._step_bytes, newest.peak - kept)
+        self._most_between = max(self._most_between, newest.in_use)
+        self._limit_read = newest.limit
         self._recent.append(newest)
 
     def _publish(self, reading: Figures, step: int) -> None:

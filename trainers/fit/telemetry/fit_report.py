@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from trainers.backends.selected import backend
+from trainers.fit.telemetry.phase_recorder import PhaseRecorder
 from trainers.process.attempt_reporting import Attempt, PageReporter
 
 SELDOM_SECONDS = 0.5
@@ -45,6 +46,8 @@ class Report:
         self._reduced = False
         self._told_slices: tuple[int, int | None] = (0, None)
         self._probe = backend.memory_probe(attempt, limit_bytes=memory_limit(attempt))
+        self.phases = PhaseRecorder(attempt.say, self._probe.mark)
+        """What the phases of an epoch take of memory."""
 
     def fit_began(
         self, *, batch: int | None, model: str | None = None, **fields: Any

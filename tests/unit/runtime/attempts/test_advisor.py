@@ -2,15 +2,21 @@
 
 import json
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from supervisor.core.advisories.advisory import AdvisoryKind
 from supervisor.core.advisories.gpu_rules import LOOKS
+from supervisor.core.advisories.next_peak import PhaseNeeds
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
 from supervisor.runtime.attempts.advisor import Advisor
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.page import Page, Phase
+from supervisor.wire.readings import AllocatorReading, pack
 from supervisor.wire.records.near_limit import NearLimit
+from supervisor.wire.records.phase_peaks import EpochMemory, PeakPhase, PhasePeak
 from supervisor.wire.records.step_evidence import StepEvidence
 
 SLOW = StepEvidence(
@@ -164,3 +170,89 @@ def test_gpus_that_the_run_may_use() -> None:
         assert [one.kind for each in told for one in each.advisories] == (
             [AdvisoryKind.UNUSED_GPU] * count
         )
+
+
+def validated(
+    *needs: int, epoch: dict[str, object] | None = None, **changes: object
+) -> list[Record]:
+    """Records of validations that needed so much, and of the epoch that began then."""
+    seen = [
+        PhasePeak(
+            phase=PeakPhase.VALIDATION,
+            between_bytes=10,
+            before_bytes=10 + need - 1,
+            peak_bytes=10 + need,
+            limit_bytes=100,
+        ).to_json()
+        for need in needs
+    ]
+    began = EpochMemory(step=41, in_use_bytes=60, validation_epochs=0).to_json()
+    records = [Record(RecordKind.PHASE_PEAK, 1, {**one, **changes}) for one in seen]
+    return [*records, Record(RecordKind.EPOCH_MEMORY, 2, {**began, **(epoch or {})})]
+
+
+IN_EPOCH = replace(TRAINS, steps_per_epoch=40, step_in_epoch=1)
+
+
+def test_a_validation_that_will_not_fit_is_told_and_taken_back() -> None:
+    """By what is left on the page; it holds no more once the call of fit is over."""
+    advisor = Advisor()
+    seen = fold(AttemptView(), validated(50, 50))
+    assert advisor.look(seen, None) == ()
+    assert advisor.look(seen, replace(IN_EPOCH, memory_limit_bytes=None)) == ()
+    (told,) = advisor.look(seen, IN_EPOCH)
+    (one,) = told.advisories
+    assert (one.kind, one.over) == (AdvisoryKind.NEXT_PEAK, False)
+    assert one.figures["steps"] == 39
+    assert advisor.look(seen, IN_EPOCH) == ()
+    over = fold(seen, [Record(RecordKind.FIT_ENDED, 3, {})])
+    (gone,) = advisor.look(over, IN_EPOCH)
+    assert [one.over for one in gone.advisories] == [True]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        RecordKind.FIT_BEGAN,
+        RecordKind.FIT_ENDED,
+        RecordKind.FIT_FAILED,
+        RecordKind.GOES_ON,
+    ],
+)
+def test_phases_are_of_one_call_of_fit(kind: str) -> None:
+    """Another one may have another model, and none may be left."""
+    seen = fold(AttemptView(), validated(50, 50))
+    assert fold(seen, [Record(kind, 3, {})]).phase_needs == PhaseNeeds()
+
+
+def test_readings_of_the_epoch_say_what_is_in_use() -> None:
+    """Three of them below what it began with: it fits again."""
+    readings = [
+        AllocatorReading(ns=ns, step=41 + ns, in_use=20, peak=90) for ns in (1, 2, 3)
+    ]
+    page = replace(IN_EPOCH, memory_recent=pack(readings), step_in_epoch=None)
+    seen = fold(AttemptView(), validated(50, 50))
+    assert Advisor().look(seen, page) == ()
+    assert Advisor().look(seen, replace(page, memory_recent=pack(readings[:2]))) != ()
+
+
+def test_records_of_phases_may_hold_anything() -> None:
+    """What training does not write changes nothing, and stops nobody."""
+    peaks: list[dict[str, Any]] = [
+        {"phase": "lunch"},
+        {"phase": 3},
+        {"peak_bytes": -1},
+        {"limit_bytes": None},
+        {"between_bytes": 10**17},
+    ]
+    for wrong in peaks:
+        found = fold(AttemptView(), validated(50, 50, **wrong))
+        assert found.phase_needs.seen == {}, wrong
+    strange: list[dict[str, object]] = [
+        {"step": -1},
+        {"in_use_bytes": "much"},
+        {"validation_epochs": 1.5},
+    ]
+    for odd in strange:
+        found = fold(AttemptView(), validated(50, 50, epoch=odd))
+        assert found.phase_needs.epoch is None, odd

@@ -9,7 +9,7 @@ from supervisor.wire.files import write_json
 from supervisor.wire.page import MemorySource, read_page
 from supervisor.wire.readings import unpack
 from tests.support.attempts import Attempts
-from trainers.backends.memory.allocator_figures import Figures
+from trainers.backends.memory.allocator_figures import Figures, MemoryMark
 from trainers.backends.memory.paced_probe import LEAST_SECONDS, SHARE, PacedProbe
 from trainers.process.attempt_reporting import Attempt
 
@@ -133,3 +133,18 @@ def test_nothing_to_see(attempt: Attempt, probe: PacedProbe, reader: Reader) -> 
     page = read_page(attempt.paths.page)
     assert page is not None
     assert page.memory_source is None
+
+
+def test_a_mark_tells_what_is_in_use(probe: PacedProbe, reader: Reader) -> None:
+    """And the most of the readings since the mark before; none before a reading."""
+    assert probe.mark() is None
+    for in_use in (200, 150):
+        reader.in_use = in_use
+        probe.look(step=1)
+    found = probe.mark()
+    assert found == MemoryMark(in_use=150, peak=300, most_between=200, limit=LIMIT)
+    again = probe.mark()
+    assert again is not None
+    assert again.most_between == 0
+    reader.there = False
+    assert probe.mark() is None
