@@ -7,7 +7,9 @@ would have.
 
 import hashlib
 import math
+import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -23,7 +25,8 @@ from trainers.fit.compute_settings import AppliedSettings
 from trainers.fit.fit_slices import Slicing
 from trainers.fit.held_fit import FitMeasurement, HeldFit
 from trainers.process.attempt_reporting import Attempt
-from trainers.trials import lean_optimizer
+from trainers.trials import input_size, lean_optimizer, trial_data
+from trainers.trials.trial_data import TriedData
 
 OWN_STEP = "the model has a train_step of the script's own: which optimizers it takes is not known"
 CHUNK = 4
@@ -47,8 +50,12 @@ def _change(attempt: Attempt, model: Any) -> None:
 
 
 def _measure(held: HeldFit) -> None:
+    try:
+        data = trial_data.change(held)
+    except trial_data.NotChangedError as error:
+        MEASUREMENT.refuse(held.attempt, str(error))
     applied = compute_settings.apply(held.attempt, held.model, held.source)
-    FitTrial(held, applied).run()
+    FitTrial(held, applied, data).run()
 
 
 MEASUREMENT = FitMeasurement(
@@ -65,11 +72,14 @@ MEASUREMENT = FitMeasurement(
 class FitTrial:
     """Some steps of one model."""
 
-    def __init__(self, held: HeldFit, applied: AppliedSettings) -> None:
+    def __init__(
+        self, held: HeldFit, applied: AppliedSettings, data: TriedData
+    ) -> None:
         self._attempt, self._model = held.attempt, held.model
         self._source, self._iterator = held.source, held.iterator
-        self._applied = applied
+        self._applied, self._data = applied, data
         self._steps = held.attempt.directive.trial_steps or 1
+        self._called = False
         self._chunk = max(int(held.model.steps_per_execution or 1), 1)
 
     def run(self) -> None:
@@ -126,7 +136,16 @@ class FitTrial:
         while left >= self._chunk:
             left -= self._chunk
             yield batches
+            batches = self._nothing_ahead(batches)
         iterator.data_adapter.on_epoch_end()
+
+    def _nothing_ahead(self, batches: Any) -> Any:
+        """``batches``, but after the first call others, where they can be begun anew: a
+        pipeline has read ahead while that call was traced, for which no step waits then."""
+        if self._called or not self._data.begun_anew:
+            return batches
+        self._called = True
+        return self._source.anew(drawn=self._chunk)
 
     def _tell_of_fit(self) -> None:
         model, directive = self._model, self._attempt.directive
@@ -150,6 +169,9 @@ class FitTrial:
             steps_per_execution=self._chunk,
             recomputed=self._applied.recomputed,
             not_recomputed=self._applied.left_out,
+            convolutions=input_size.convolutions(model),
+            xla_flags=os.environ.get("XLA_FLAGS", ""),
+            **asdict(self._data),
         )
         self._attempt.say(RecordKind.TRIAL_FIT, **told.to_json())
 
