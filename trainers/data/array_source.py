@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from trainers.backends import keras_compat
-from trainers.backends.tensorflow.data import data_compat, input_changes
+from trainers.backends import keras_compat, tf_data
+from trainers.backends.tensorflow.data import data_compat
 from trainers.data import data_fingerprint, sample_order
 from trainers.data.data_source import DataSource
 
@@ -99,8 +99,11 @@ class ArraySource(DataSource):
         if not all(isinstance(one, np.ndarray) for one in leaves):
             return False
         read = _batches_of_indices(self._order, samples=self._n, batch=self._batch)
-        take = as_written(lambda indices: input_changes.cut(inputs, indices))
-        self.dataset = _as_keras_does(read.map(take, num_parallel_calls=tf.data.AUTOTUNE))
+        cut = tf_data.input_changes().cut
+        take = as_written(lambda indices: cut(inputs, indices))
+        self.dataset = _as_keras_does(
+            read.map(take, num_parallel_calls=tf.data.AUTOTUNE)
+        )
         return True
 
     def _keras_order(self) -> np.ndarray | None:
@@ -125,16 +128,6 @@ class ArraySource(DataSource):
     def begin(self) -> Any:
         """An iterator over a new permutation."""
         return self._from(begun=self.begun + 1, drawn=0)
-
-    @override
-    def anew(self, *, drawn: int) -> Any:
-        """The rest of the present permutation."""
-        return self.resume(begun=self.begun, drawn=drawn)
-
-    @property
-    @override
-    def may_be_begun_anew(self) -> bool:
-        return True
 
     @override
     def resume(self, *, begun: int, drawn: int) -> Any:

@@ -201,19 +201,6 @@ class DataSource:
         is_pipeline = tf_data.is_pipeline(self.dataset)
         return is_pipeline and tf_data.input_changes().slices_are_cut(self.dataset)
 
-    def anew(self, *, drawn: int) -> Any | None:
-        """In its first pass: an iterator after ``drawn`` batches, for which nothing was read
-        ahead yet; None: nobody can tell that it would yield the same."""
-        if not self.may_be_begun_anew:
-            return None
-        return tf_data.input_changes().after(self.dataset, drawn)
-
-    @property
-    def may_be_begun_anew(self) -> bool:
-        """Whether ``anew`` has one."""
-        plain = type(self) is DataSource and tf_data.is_pipeline(self.dataset)
-        return plain and tf_data.input_changes().may_be_begun_anew(self.dataset)
-
     def first_batch(self) -> Any:
         """A batch to measure with; the order of the data is left as it was."""
         batch = tf_data.a_batch(self.dataset)

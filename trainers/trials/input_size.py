@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from trainers.backends import keras_losses
+
 IMAGES, SEQUENCES = "images", "sequences"
 _IMAGE = 4
 """Dimensions of a batch of images."""
@@ -53,5 +55,4 @@ def _of_image(shape: tuple[int | None, ...]) -> InputSize:
 
 def convolutions(model: Any) -> int:
     """Layers of ``model`` that are some, by their name."""
-    layers = model._flatten_layers() if hasattr(model, "_flatten_layers") else ()
-    return sum("Conv" in type(layer).__name__ for layer in layers)
+    return sum("Conv" in type(one).__name__ for one in keras_losses.all_layers(model))

@@ -78,8 +78,7 @@ class FitTrial:
         self._attempt, self._model = held.attempt, held.model
         self._source, self._iterator = held.source, held.iterator
         self._applied, self._data = applied, data
-        self._steps = held.attempt.directive.trial_steps or 1
-        self._called = False
+        self._steps = (held.attempt.directive.trial_steps or 1) + data.untimed
         self._chunk = max(int(held.model.steps_per_execution or 1), 1)
 
     def run(self) -> None:
@@ -136,16 +135,7 @@ class FitTrial:
         while left >= self._chunk:
             left -= self._chunk
             yield batches
-            batches = self._nothing_ahead(batches)
         iterator.data_adapter.on_epoch_end()
-
-    def _nothing_ahead(self, batches: Any) -> Any:
-        """``batches``, but after the first call others, where they can be begun anew: a
-        pipeline has read ahead while that call was traced, for which no step waits then."""
-        if self._called or not self._data.begun_anew:
-            return batches
-        self._called = True
-        return self._source.anew(drawn=self._chunk)
 
     def _tell_of_fit(self) -> None:
         model, directive = self._model, self._attempt.directive

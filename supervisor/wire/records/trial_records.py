@@ -44,9 +44,9 @@ class TrialFit(JsonRecord):
     """Batches that the script's own ``tf.data`` pipeline reads ahead at its end: 0: none, -1:
     as many as TensorFlow likes; None: that is nobody's to change, or there is no such
     pipeline."""
-    begun_anew: bool = False
-    """Whether the data are begun anew after the first call, so that nothing was read ahead
-    while that was traced."""
+    untimed: int = 0
+    """Steps after the first call, more than were asked for, that say nothing of the time: as
+    many batches were read ahead, at most, while that call was traced."""
     lone_maps: int = 0
     """Stages of the pipeline whose calls TensorFlow makes one after another."""
     array_bytes: int = 0

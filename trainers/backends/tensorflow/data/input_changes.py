@@ -47,11 +47,19 @@ def with_read_ahead(dataset: Any, batches: int) -> Any:
     return below.prefetch(batches).with_options(dataset.options())
 
 
+def _last(dataset: Any) -> Any:
+    """The last stage that does anything: options are none."""
+    stage = dataset
+    while type(stage).__name__ == _OPTIONS:
+        stage = compat.inputs(stage)[0]
+    return stage
+
+
 def lone_maps(dataset: Any) -> int:
     """Stages whose calls TensorFlow makes one after another: those of a function that calls
     Python, or draws, or changes something. What lies within a function is not looked at."""
     return sum(
-        type(stage).__name__ == _MAP and bool(_operations(stage) & _WITH_STATE)
+        type(stage).__name__ == _MAP and bool(compat.operations(stage) & _WITH_STATE)
         for stage in compat.stages(dataset)
     )
 
@@ -62,44 +70,12 @@ _WITH_STATE = PYTHON | RANDOM | CHANGING
 def with_parallel_maps(dataset: Any) -> Any:
     """``dataset``, every ``map`` of which makes its calls side by side, in order.
 
-    Raises:
-        tf.errors.OpError, ValueError: a pipeline that TensorFlow cannot write down.
+    Raises ValueError: TensorFlow cannot write the pipeline down.
     """
-    return compat.copy(dataset, change=compat.parallel_maps)
-
-
-def may_be_begun_anew(dataset: Any) -> bool:
-    """Whether a copy of ``dataset`` yields the same from its beginning: it neither calls the
-    script's Python nor draws from what has a state, and writes no cache into a file."""
-    return all(map(_is_pure, compat.stages(dataset)))
-
-
-def _is_pure(stage: Any) -> bool:
-    if _operations(stage) & _WITH_STATE:
-        return False
-    name = type(stage).__name__
-    if "Shuffle" in name and compat.seeds(stage) == (0, 0):
-        return False
-    return "Cache" not in name or not compat.caches_in_file(stage)
-
-
-def _operations(stage: Any) -> set[str]:
-    """But for what we put there ourselves."""
-    return set() if _is_cut(stage) else compat.operations(stage)
-
-
-def _is_cut(stage: Any) -> bool:
-    return any(stage is one for one in _cut)
-
-
-def after(dataset: Any, batches: int) -> Any:
-    """A new iterator over a copy of ``dataset``, behind so many ``batches`` of the first pass;
-    nothing is read ahead yet.
-
-    Raises:
-        tf.errors.OpError, ValueError: a pipeline that TensorFlow cannot write down.
-    """
-    return iter(compat.copy(dataset).skip(batches))
+    try:
+        return compat.copy(dataset, change=compat.parallel_maps)
+    except tf.errors.OpError as error:
+        raise ValueError(str(error)) from error
 
 
 # --- arrays that are cut in main memory ---
@@ -124,7 +100,8 @@ def cut_slices() -> None:
 
 def slices_are_cut(dataset: Any) -> bool:
     """Whether rows of ``dataset`` come from main memory so."""
-    return any(map(_is_cut, compat.stages(dataset)))
+    stages = list(compat.stages(dataset))
+    return any(stage is one for stage in stages for one in _cut)
 
 
 def _has_rows(leaf: Any) -> bool:
