@@ -48,7 +48,9 @@ def _of_image(shape: tuple[int | None, ...]) -> InputSize:
     open_sides = tuple(side for side in (1, 2, 3) if shape[side] is None)
     if open_sides in {(1, 2), (2, 3)}:
         return InputSize(kind=IMAGES, sides=open_sides, rank=_IMAGE)
-    sides = shape[1:3] if (shape[3] or 0) <= (shape[1] or 0) else shape[2:4]
+    first, last = shape[1], shape[3]
+    channels_first = first is not None and (last is None or last > first)
+    sides = shape[2:4] if channels_first else shape[1:3]
     fixed = " x ".join("any" if one is None else str(one) for one in sides)
     return InputSize(fixed=f"images of {fixed}")
 

@@ -234,7 +234,7 @@ def test_what_is_not_known_or_not_of_slices_is_not_judged() -> None:
 
 @pytest.mark.parametrize(
     ("untimed", "a_call", "expected"),
-    [(0, 1, 2.0), (2, 1, 4.0), (3, 2, 3.0), (9, 1, None)],
+    [(0, 1, 2.0), (2, 1, 4.0), (3, 2, 4.0), (9, 1, None)],
 )
 def test_a_step_for_which_a_batch_was_read_ahead_says_nothing_of_the_time(
     untimed: int, a_call: int, expected: float | None
