@@ -115,8 +115,14 @@ def _rows_of(arrays: Any, slices: Callable[[Any], Any]) -> Any:
     block = max(1, BLOCK_BYTES * count // max(1, sum(one.nbytes for one in leaves)))
 
     @tf.autograph.experimental.do_not_convert
+    def copied(*row: Any) -> Any:
+        whole = row if len(row) > 1 or isinstance(arrays, tuple) else row[0]
+        return tf.nest.map_structure(lambda one: tf.raw_ops.DeepCopy(x=one), whole)
+
+    @tf.autograph.experimental.do_not_convert
     def block_at(start: Any) -> Any:
-        return slices(cut(arrays, tf.range(start, tf.minimum(start + block, count))))
+        rows = slices(cut(arrays, tf.range(start, tf.minimum(start + block, count))))
+        return rows.map(copied)  # a row in a shuffle would keep its whole block
 
     found = tf.data.Dataset.range(0, count, block).flat_map(block_at)
     _cut.append(found)
