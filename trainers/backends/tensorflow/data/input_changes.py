@@ -18,7 +18,7 @@ from trainers.backends.tensorflow.functions.operation_types import (
     RANDOM,
 )
 
-BLOCK_BYTES = 2**20
+BLOCK_BYTES = 2**18
 """About so much of an array is handed to a pipeline in one piece."""
 
 _PREFETCH = "_PrefetchDataset"
