@@ -87,13 +87,14 @@ def test_arrays_given_to_fit_are_cut_in_main_memory_and_images_halved(
 def test_a_pipeline_of_slices_is_cut_in_main_memory_and_reads_less_ahead(
     trainwarden: Trainwarden,
 ) -> None:
-    """In the order of its own shuffle. What was read ahead while the first step was traced
+    """In the order of its own shuffle; some blocks of rows on their way are held instead,
+    here an eighth of the data. What was read ahead while the first step was traced
     is not timed."""
     text = IMAGES.replace("SIDES", "32, 32").replace("DATA", SLICES)
     found, left = tried(trainwarden, text, "arrays", "read_ahead", "size")
     plain, cut = found["as it is"], found["arrays streamed"]
     assert cut["numbers"] == found["prefetch(1)"]["numbers"] == "bits"
-    assert plain["peak_bytes"] - cut["peak_bytes"] > 0.9 * DATA_BYTES
+    assert plain["peak_bytes"] - cut["peak_bytes"] > 0.75 * DATA_BYTES
     assert (plain["fit"]["read_ahead"], plain["fit"]["untimed"]) == (8, 8)
     assert list(left.values()) == ["the model is built for images of 32 x 32 alone"]
 
