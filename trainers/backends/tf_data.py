@@ -105,6 +105,11 @@ def telling(dataset: Any, tell: Callable[[int], None]) -> Any:
     return _of("data.batch_sizes").telling(dataset, tell)
 
 
+def input_changes() -> Any:
+    """The module by that name, of a process whose data are pipelines."""
+    return _of("data.input_changes")
+
+
 def eager_state() -> Any | None:
     """The state of TensorFlow's eager operation seeds, where it is there and has any."""
     if not hasattr(sys.modules.get("tensorflow"), "data"):

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, tf_data
 from trainers.backends.tensorflow.data import data_compat
 from trainers.data import data_fingerprint, sample_order
 from trainers.data.data_source import DataSource
@@ -83,6 +83,29 @@ class ArraySource(DataSource):
         """The order is ours, from its beginning."""
         return
 
+    @property
+    @override
+    def cut_bytes(self) -> int:
+        leaves = keras_compat.tree.flatten(self._inputs)
+        cut = all(isinstance(one, np.ndarray) for one in leaves)
+        return self.array_bytes if cut else 0
+
+    @override
+    def stream(self) -> bool:
+        """Let batches be cut from main memory, and hold no copy of the data beside; whether
+        that can be done: all of them are arrays of NumPy."""
+        inputs = self._sliceable()
+        leaves = keras_compat.tree.flatten(inputs)
+        if not all(isinstance(one, np.ndarray) for one in leaves):
+            return False
+        read = _batches_of_indices(self._order, samples=self._n, batch=self._batch)
+        cut = tf_data.input_changes().cut
+        take = as_written(lambda indices: cut(inputs, indices))
+        self.dataset = _as_keras_does(
+            read.map(take, num_parallel_calls=tf.data.AUTOTUNE)
+        )
+        return True
+
     def _keras_order(self) -> np.ndarray | None:
         return sample_order.repeated_by_keras(
             self._n, batch=self._batch, shuffle=self._shuffle
@@ -146,6 +169,16 @@ def _in_order_of(order: Any, whole: Any, *, samples: int, batch: int) -> Any:
 
     ``order``: the variable that they are read from; ``whole`` repeats the data.
     """
+    read = _batches_of_indices(order, samples=samples, batch=batch)
+    batches = tf.data.Dataset.zip((read, whole)).map(
+        as_written(lambda i, inputs: _gather(inputs, i)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return _as_keras_does(batches)
+
+
+def _batches_of_indices(order: Any, *, samples: int, batch: int) -> Any:
+    """Those of each batch, from the variable ``order``."""
     data = tf.data.Dataset
 
     def in_batches(indices: Any) -> Any:
@@ -158,11 +191,11 @@ def _in_order_of(order: Any, whole: Any, *, samples: int, batch: int) -> Any:
         return batches
 
     read = data.range(1).map(as_written(lambda _: order.read_value()))
-    pairs = data.zip((read.flat_map(as_written(in_batches)), whole))
-    batches = pairs.map(
-        as_written(lambda i, inputs: _gather(inputs, i)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+    return read.flat_map(as_written(in_batches))
+
+
+def _as_keras_does(batches: Any) -> Any:
+    """With its options, and what it reads ahead."""
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     return batches.with_options(options).prefetch(tf.data.AUTOTUNE)

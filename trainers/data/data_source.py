@@ -201,6 +201,18 @@ class DataSource:
         tf_data.replay(self.dataset, made=begun - 1, used=self.used)
         return self._iterate(self.dataset, drawn=drawn)
 
+    @property
+    def cut_bytes(self) -> int:
+        """Bytes of arrays that a framework may hold as a whole, and that ``stream`` may cut in
+        main memory instead."""
+        tensors = [one for one in tf_data.tensors_of(self.dataset) if one.shape.rank]
+        return sum(one.shape.num_elements() * one.dtype.size for one in tensors)
+
+    def stream(self) -> bool:
+        """Let batches be cut from arrays in main memory; whether they are now."""
+        is_pipeline = tf_data.is_pipeline(self.dataset)
+        return is_pipeline and tf_data.input_changes().slices_are_cut(self.dataset)
+
     def first_batch(self) -> Any:
         """A batch to measure with; the order of the data is left as it was."""
         batch = tf_data.a_batch(self.dataset)

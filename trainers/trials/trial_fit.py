@@ -7,7 +7,9 @@ would have.
 
 import hashlib
 import math
+import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -23,7 +25,8 @@ from trainers.fit.compute_settings import AppliedSettings
 from trainers.fit.fit_slices import Slicing
 from trainers.fit.held_fit import FitMeasurement, HeldFit
 from trainers.process.attempt_reporting import Attempt
-from trainers.trials import lean_optimizer
+from trainers.trials import input_size, lean_optimizer, trial_data
+from trainers.trials.trial_data import TriedData
 
 OWN_STEP = "the model has a train_step of the script's own: which optimizers it takes is not known"
 CHUNK = 4
@@ -47,8 +50,12 @@ def _change(attempt: Attempt, model: Any) -> None:
 
 
 def _measure(held: HeldFit) -> None:
+    try:
+        data = trial_data.change(held)
+    except trial_data.NotChangedError as error:
+        MEASUREMENT.refuse(held.attempt, str(error))
     applied = compute_settings.apply(held.attempt, held.model, held.source)
-    FitTrial(held, applied).run()
+    FitTrial(held, applied, data).run()
 
 
 MEASUREMENT = FitMeasurement(
@@ -65,11 +72,13 @@ MEASUREMENT = FitMeasurement(
 class FitTrial:
     """Some steps of one model."""
 
-    def __init__(self, held: HeldFit, applied: AppliedSettings) -> None:
+    def __init__(
+        self, held: HeldFit, applied: AppliedSettings, data: TriedData
+    ) -> None:
         self._attempt, self._model = held.attempt, held.model
         self._source, self._iterator = held.source, held.iterator
-        self._applied = applied
-        self._steps = held.attempt.directive.trial_steps or 1
+        self._applied, self._data = applied, data
+        self._steps = (held.attempt.directive.trial_steps or 1) + data.untimed
         self._chunk = max(int(held.model.steps_per_execution or 1), 1)
 
     def run(self) -> None:
@@ -150,6 +159,9 @@ class FitTrial:
             steps_per_execution=self._chunk,
             recomputed=self._applied.recomputed,
             not_recomputed=self._applied.left_out,
+            convolutions=input_size.convolutions(model),
+            xla_flags=os.environ.get("XLA_FLAGS", ""),
+            **asdict(self._data),
         )
         self._attempt.say(RecordKind.TRIAL_FIT, **told.to_json())
 

@@ -133,10 +133,11 @@ def advise(
 
     The script needs no change. Each alternative is tried for some steps of its first
     model.fit, in a process of its own, from the same start and under the limit: slices,
-    mixed precision, XLA, recomputation, several steps in a call, leaner optimizers. A table
-    says what each needs and takes, and whether the numbers stay the same; then the best
-    combination that fits, and what does it. Nothing is trained, and no callback of the
-    script's is called; its own lines before fit run as often as there are trials.
+    mixed precision, XLA, recomputation, several steps in a call, leaner optimizers, other
+    ways to read the data, smaller images, settings of cuDNN. A table says what each needs
+    and takes, and whether the numbers stay the same; then the best combination that fits,
+    and what does it. Nothing is trained, and no callback of the script's is called; its own
+    lines before fit run as often as there are trials.
 
     Ends with 0 where something fits, with 1 where nothing does or nothing can be tried.
 

@@ -5,7 +5,7 @@ an axis before anything is measured stands in ``AXES``, a row each.
 """
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from supervisor.wire.records.trial_records import TrialFit
@@ -35,6 +35,13 @@ class AlternativeAxis(enum.StrEnum):
     STEPS_PER_EXECUTION = "steps_per_execution"
     OPTIMIZER = "optimizer"
     ALLOCATOR = "allocator"
+    ARRAYS = "arrays"
+    READ_AHEAD = "read_ahead"
+    MAPS = "parallel_maps"
+    SIZE = "size"
+    CUDNN_AUTOTUNE = "cudnn_autotune"
+    CUDNN_WORKSPACE = "cudnn_workspace"
+    XLA_AUTOTUNE = "xla_autotune"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +103,61 @@ AXES: Mapping[AlternativeAxis, AxisFacts] = {
         spec="environment.TF_GPU_ALLOCATOR",
         script='os.environ["TF_GPU_ALLOCATOR"] = "{}"  # before TensorFlow is imported',
     ),
+    AlternativeAxis.ARRAYS: AxisFacts(
+        title="arrays {}",
+        expected=Numbers.BITS,
+        spec=None,
+        script="class Batches(keras.utils.PyDataset): ...  # whose __getitem__ cuts a batch"
+        " from the arrays; model.fit(Batches())",
+    ),
+    AlternativeAxis.READ_AHEAD: AxisFacts(
+        title="prefetch({})",
+        expected=Numbers.BITS,
+        spec=None,
+        script="dataset.prefetch({})  # the last stage, in the place of the present one",
+    ),
+    AlternativeAxis.MAPS: AxisFacts(
+        title="map {} in parallel",
+        expected=Numbers.BITS,
+        spec=None,
+        script="dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    ),
+    AlternativeAxis.SIZE: AxisFacts(
+        title="half the size of {}",
+        expected=Numbers.DIFFERENT,
+        spec=None,
+        script="dataset.map(...)  # which makes {} smaller: what it learns is another thing",
+    ),
+    AlternativeAxis.CUDNN_AUTOTUNE: AxisFacts(
+        title="no autotuning of cuDNN",
+        expected=Numbers.ROUNDING,
+        spec="environment.TF_CUDNN_USE_AUTOTUNE",
+        script="",
+    ),
+    AlternativeAxis.CUDNN_WORKSPACE: AxisFacts(
+        title="{} MiB of workspace for cuDNN",
+        expected=Numbers.ROUNDING,
+        spec="environment.TF_CUDNN_WORKSPACE_LIMIT_IN_MB",
+        script="",
+    ),
+    AlternativeAxis.XLA_AUTOTUNE: AxisFacts(
+        title="{}",
+        expected=Numbers.ROUNDING,
+        spec="environment.XLA_FLAGS",
+        script="",
+    ),
 }
 
 ON, OFF = "on", "off"
 MIXED_BFLOAT16, MIXED_FLOAT16 = "mixed_bfloat16", "mixed_float16"
 ASYNC_ALLOCATOR = "cuda_malloc_async"
+STREAMED, PARALLEL = "streamed", "calls"
+ONE_AHEAD, AUTOTUNE = "1", "tf.data.AUTOTUNE"
+TUNED = -1
+"""As many as TensorFlow likes."""
+WORKSPACE_MIB = 64
+"""That cuDNN is left for a convolution in a trial; TensorFlow's own is 4 GiB."""
+LESS_XLA_TUNING = "--xla_gpu_autotune_level=0"
 STEPS_IN_A_CALL = 4
 """That are tried of ``steps_per_execution``: the step of a small model is mostly its call."""
 LEAN_OPTIMIZERS = ("SGD", "Lion", "Adafactor")
@@ -108,6 +165,8 @@ LEAN_OPTIMIZERS = ("SGD", "Lion", "Adafactor")
 KEEPS_LITTLE = frozenset({"SGD", "Lion", "Adafactor"})
 NOTABLE_STATE = 0.03
 """Of the peak: an optimizer that keeps less is not worth another."""
+ENVIRONMENT = "environment."
+"""How the key of a spec for a variable begins."""
 MOST_SLICES = 256
 """From as many on no more are tried; the last may be more than these where the batch
 cannot be shared out evenly before."""
@@ -157,6 +216,8 @@ class NotTried:
 
     alternative: Alternative
     because: str
+    unasked: bool = True
+    """Whether it is told to who did not ask for it by its name."""
 
 
 def of_slices(slices: int) -> Alternative:
@@ -170,6 +231,30 @@ def slices_in(combination: Combination) -> int:
         int(one.value) for one in combination if one.axis is AlternativeAxis.SLICES
     ]
     return found[0] if found else 1
+
+
+def has(combination: Combination, axis: AlternativeAxis) -> bool:
+    """Whether one of ``axis`` is in it."""
+    return any(one.axis is axis for one in combination)
+
+
+def read_ahead_of(combination: Combination) -> int | None:
+    """Batches that are read ahead, ``TUNED``: as many as TensorFlow likes; None: as the
+    script has it."""
+    for one in combination:
+        if one.axis is AlternativeAxis.READ_AHEAD:
+            return TUNED if one.value == AUTOTUNE else int(one.value)
+    return None
+
+
+def variables_of(combination: Combination) -> dict[str, str]:
+    """What is done by a variable of the environment, by its name."""
+    keys = [(AXES[one.axis].spec or "", one.value) for one in combination]
+    return {
+        key.removeprefix(ENVIRONMENT): value
+        for key, value in keys
+        if key.startswith(ENVIRONMENT)
+    }
 
 
 def size_of_slice(batch: int, slices: int) -> int | None:
@@ -190,7 +275,12 @@ def to_try(
         if because is None:
             tried.append(alternative)
         else:
-            left.append(NotTried(alternative=alternative, because=because))
+            unasked = alternative.axis not in _RULES or _is_of_one_size(
+                alternative, fit
+            )
+            left.append(
+                NotTried(alternative=alternative, because=because, unasked=unasked)
+            )
     return tried, left
 
 
@@ -208,6 +298,22 @@ def _all(fit: TrialFit) -> list[Alternative]:
             for name in LEAN_OPTIMIZERS
         ),
         Alternative(axis=AlternativeAxis.ALLOCATOR, value=ASYNC_ALLOCATOR),
+        *_of_data(fit),
+        Alternative(axis=AlternativeAxis.CUDNN_AUTOTUNE, value="0"),
+        Alternative(axis=AlternativeAxis.CUDNN_WORKSPACE, value=str(WORKSPACE_MIB)),
+        Alternative(axis=AlternativeAxis.XLA_AUTOTUNE, value=LESS_XLA_TUNING),
+    ]
+
+
+def _of_data(fit: TrialFit) -> list[Alternative]:
+    little = fit.read_ahead in {0, 1}
+    return [
+        Alternative(axis=AlternativeAxis.ARRAYS, value=STREAMED),
+        Alternative(
+            axis=AlternativeAxis.READ_AHEAD, value=AUTOTUNE if little else ONE_AHEAD
+        ),
+        Alternative(axis=AlternativeAxis.MAPS, value=PARALLEL),
+        Alternative(axis=AlternativeAxis.SIZE, value=fit.sizes or "inputs"),
     ]
 
 
@@ -226,8 +332,77 @@ def _why_not(
             return _why_not_leaner(fit, peak_bytes)
         case AlternativeAxis.ALLOCATOR if fit.device != "GPU":
             return "this is an allocator of GPUs, and training is on the CPU"
-        case _:
-            return None
+        case axis:
+            rule = _RULES.get(axis)
+            return None if rule is None else rule(alternative, fit, peak_bytes)
+
+
+def _why_not_streamed(
+    _alternative: Alternative, fit: TrialFit, peak_bytes: int | None
+) -> str | None:
+    notable = NOTABLE_STATE * (peak_bytes or 0)
+    if fit.array_bytes == 0 or fit.array_bytes < notable:
+        return "it holds no arrays of data, or small ones"
+    return None
+
+
+def _why_not_read_ahead(
+    alternative: Alternative, fit: TrialFit, _peak_bytes: int | None
+) -> str | None:
+    if fit.read_ahead is None:
+        return "no pipeline of the script's own says how much is read ahead"
+    if fit.device == "GPU" and alternative.value == ONE_AHEAD:
+        return "batches that are read ahead lie in main memory"
+    return None
+
+
+def _why_no_maps(
+    _alternative: Alternative, fit: TrialFit, _peak_bytes: int | None
+) -> str | None:
+    if fit.lone_maps:
+        return None
+    return "there is no map whose calls TensorFlow makes one after another"
+
+
+def _why_not_smaller(
+    alternative: Alternative, fit: TrialFit, _peak_bytes: int | None
+) -> str | None:
+    if _is_of_one_size(alternative, fit):
+        return f"the model is built for {fit.fixed_size} alone"
+    if fit.sizes:
+        return None
+    return "the model does not say that it takes images or sequences of any size"
+
+
+def _is_of_one_size(alternative: Alternative, fit: TrialFit) -> bool:
+    sized = alternative.axis is AlternativeAxis.SIZE
+    return sized and not fit.sizes and bool(fit.fixed_size)
+
+
+def _why_not_on_gpu(
+    alternative: Alternative, fit: TrialFit, _peak_bytes: int | None
+) -> str | None:
+    if fit.device != "GPU":
+        return "this is a setting of GPUs, and training is on the CPU"
+    if alternative.axis is not AlternativeAxis.XLA_AUTOTUNE:
+        return None if fit.convolutions else "the model has no convolution"
+    if fit.xla_flags:
+        return "XLA_FLAGS is set already"
+    return None if fit.jit else "steps are not compiled by XLA"
+
+
+_RULES: Mapping[
+    AlternativeAxis, Callable[[Alternative, TrialFit, int | None], str | None]
+] = {
+    AlternativeAxis.ARRAYS: _why_not_streamed,
+    AlternativeAxis.READ_AHEAD: _why_not_read_ahead,
+    AlternativeAxis.MAPS: _why_no_maps,
+    AlternativeAxis.SIZE: _why_not_smaller,
+    AlternativeAxis.CUDNN_AUTOTUNE: _why_not_on_gpu,
+    AlternativeAxis.CUDNN_WORKSPACE: _why_not_on_gpu,
+    AlternativeAxis.XLA_AUTOTUNE: _why_not_on_gpu,
+}
+"""Of what makes sense for some scripts only: why not for this one; None: it does."""
 
 
 def _why_not_in_one_call(fit: TrialFit) -> str | None:

@@ -260,7 +260,14 @@ _BOUNDED = frozenset({AlternativeAxis.SLICES, AlternativeAxis.PRECISION})
 # --- combinations ---
 
 
-_SAVES_NOTHING = frozenset({AlternativeAxis.JIT, AlternativeAxis.STEPS_PER_EXECUTION})
+_SAVES_NOTHING = frozenset(
+    {
+        AlternativeAxis.JIT,
+        AlternativeAxis.STEPS_PER_EXECUTION,
+        AlternativeAxis.MAPS,
+        AlternativeAxis.XLA_AUTOTUNE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

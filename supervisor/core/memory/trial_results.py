@@ -10,6 +10,7 @@ mistakes (a loss that is no mean, a BatchNormalization) showed in 1e-3 and more.
 """
 
 import enum
+import itertools
 import statistics
 from dataclasses import dataclass, replace
 
@@ -80,10 +81,21 @@ class TrialResult:
 
     @property
     def step_seconds(self) -> float | None:
-        """The median of a step, without the first call, which traces; None: not known."""
-        if not self.measured or len(self.steps) < 2:
-            return None
-        return statistics.median(one.seconds / one.steps for one in self.steps[1:])
+        """The median of a step, without the first call, which traces, and those for which
+        batches were read ahead meanwhile; None: not known."""
+        timed = [one for one in self.call_seconds if one is not None]
+        return statistics.median(timed) if timed and self.measured else None
+
+    @property
+    def call_seconds(self) -> list[float | None]:
+        """Of each call, for one of its steps; None: its time says nothing."""
+        first = self.steps[0].steps if self.steps else 0
+        untimed = first + (0 if self.fit is None else self.fit.untimed)
+        ends = itertools.accumulate(one.steps for one in self.steps)
+        return [
+            one.seconds / one.steps if end - one.steps >= untimed else None
+            for one, end in zip(self.steps, ends, strict=True)
+        ]
 
 
 def may_need(result: TrialResult) -> int | None:
@@ -143,12 +155,9 @@ def time_ratio(
 
 
 def _spread_seconds(result: TrialResult) -> list[float | None]:
-    """Of each step; None: it belongs to a first call."""
-    return [
-        None if number == 0 else one.seconds / one.steps
-        for number, one in enumerate(result.steps)
-        for _ in range(one.steps)
-    ]
+    """Of each step; None: its time says nothing."""
+    calls = zip(result.steps, result.call_seconds, strict=True)
+    return [seconds for one, seconds in calls for _ in range(one.steps)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,14 @@ from supervisor.core.memory.alternatives import (
     AlternativeAxis,
     Combination,
     NotTried,
+    has,
     of_slices,
+    read_ahead_of,
     size_of_slice,
     slices_in,
     title_of,
     to_try,
+    variables_of,
 )
 from supervisor.core.memory.best_combination import Compared
 from supervisor.core.memory.trial_results import TrialOutcome, TrialResult, asked
@@ -167,9 +170,15 @@ class AlternativeTrials:
             reference=self._reference,
             again=again,
             trials=tuple(self._compared(again)),
-            not_tried=tuple(one for one in left if one.alternative.axis in only),
+            not_tried=tuple(one for one in left if self._is_told(one)),
             seconds=time.monotonic() - began,
         )
+
+    def _is_told(self, one: NotTried) -> bool:
+        """What makes no sense for a script is told where somebody may expect it."""
+        only = self._question.only
+        by_name = only != frozenset(AlternativeAxis)
+        return one.alternative.axis in only and (by_name or one.unasked)
 
     # --- what is tried ---
 
@@ -310,22 +319,24 @@ class AlternativeTrials:
             changes["memory"] = MemorySpec(cpu=limit or question.pool_bytes)
             changes["gpus"] = ()
             environment["JAX_PLATFORMS"] = "cpu"
-        allocator = asked(combination, AlternativeAxis.ALLOCATOR)
-        if allocator is not None:
-            environment["TF_GPU_ALLOCATOR"] = allocator
+        environment.update(variables_of(combination))
         return spec.model_copy(update={**changes, "environment": environment})
 
     def _directed(self, directive: Directive, combination: Combination) -> Directive:
         slices = slices_in(combination)
         jit = asked(combination, AlternativeAxis.JIT)
         calls = asked(combination, AlternativeAxis.STEPS_PER_EXECUTION)
-        recompute = asked(combination, AlternativeAxis.RECOMPUTATION) is not None
+        recompute = has(combination, AlternativeAxis.RECOMPUTATION)
         size = size_of_slice(self._batch or 1, slices) if slices > 1 else None
         return replace(
             directive,
             trial_steps=self._question.steps,
             trial_optimizer=asked(combination, AlternativeAxis.OPTIMIZER),
             trial_steps_per_execution=None if calls is None else int(calls),
+            trial_read_ahead=read_ahead_of(combination),
+            trial_parallel_maps=has(combination, AlternativeAxis.MAPS),
+            trial_streamed=has(combination, AlternativeAxis.ARRAYS),
+            trial_half_size=has(combination, AlternativeAxis.SIZE),
             slice_size=size or directive.slice_size,
             precision=asked(combination, AlternativeAxis.PRECISION)
             or directive.precision,

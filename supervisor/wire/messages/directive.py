@@ -143,6 +143,16 @@ class Directive(JsonRecord):
     """In a trial: this class of Keras' optimizers in the place of the script's."""
     trial_steps_per_execution: int | None = None
     """In a trial: so many steps in one call; None: as the script has it."""
+    trial_read_ahead: int | None = None
+    """In a trial: so many batches are read ahead at the end of a ``tf.data`` pipeline, -1: as
+    many as TensorFlow likes; None: as the script has it."""
+    trial_parallel_maps: bool = False
+    """In a trial: each ``map`` of a pipeline makes its calls side by side."""
+    trial_streamed: bool = False
+    """In a trial: batches are cut from arrays in main memory, of which the framework gets no
+    copy."""
+    trial_half_size: bool = False
+    """In a trial: images of half the height and width, or sequences half as long."""
     standby: bool = False
     """Write down how the script imports its framework: the next attempt may do so ahead."""
     jit: bool | None = None

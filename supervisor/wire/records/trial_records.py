@@ -40,6 +40,29 @@ class TrialFit(JsonRecord):
     """Layers whose activations are computed again in the backward pass."""
     not_recomputed: int
     """Layers that are left out of that, for they have a state that changes with a call."""
+    read_ahead: int | None = None
+    """Batches that the script's own ``tf.data`` pipeline reads ahead at its end: 0: none, -1:
+    as many as TensorFlow likes; None: that is nobody's to change, or there is no such
+    pipeline."""
+    untimed: int = 0
+    """Steps after the first call, more than were asked for, that say nothing of the time: as
+    many batches were read ahead, at most, while that call was traced."""
+    lone_maps: int = 0
+    """Stages of the pipeline whose calls TensorFlow makes one after another."""
+    array_bytes: int = 0
+    """Of arrays that the framework may hold whole, as training data."""
+    streamed: bool = False
+    """Whether batches are cut from main memory instead."""
+    sizes: str = ""
+    """Of what the model takes any size: ``images``, ``sequences``; empty: of neither."""
+    fixed_size: str = ""
+    """The one size of image or sequence that it takes; empty: there is none."""
+    half_size: bool = False
+    """Whether it is given batches of half the size."""
+    convolutions: int = 0
+    """Layers of the model that are some."""
+    xla_flags: str = ""
+    """The variable ``XLA_FLAGS``, as the process has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,10 @@ class SupervisedEpochIterator(VersionedIterator, _KerasOwn):
         """The ``tf.data.Dataset`` that it iterates."""
         return replicas.undistributed(self._distributed_dataset)
 
+    def let_go(self, pipeline: Any) -> None:
+        """Hold ``pipeline`` in the place of the one that was made, on one device."""
+        self._distributed_dataset = pipeline
+
     @property
     def strategy(self) -> Any | None:
         """What parts its batches between replicas; None: nothing does."""

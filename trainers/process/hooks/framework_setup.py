@@ -123,6 +123,8 @@ def _tensorflow_to_try(
         estimate_hooks.without_gpus(tf)
     _limit_gpus(attempt, tf)
     _own_draws(attempt, entropy)
+    if attempt.directive.trial_streamed:
+        isolation.load("trainers.backends.tensorflow.data.input_changes").cut_slices()
     _one_pool(attempt.directive)
 
 

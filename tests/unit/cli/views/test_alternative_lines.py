@@ -15,6 +15,7 @@ from supervisor.core.jobs.spec import build_spec
 from supervisor.core.memory.alternatives import (
     ASYNC_ALLOCATOR,
     AXES,
+    LESS_XLA_TUNING,
     MIXED_BFLOAT16,
     ON,
     Alternative,
@@ -34,6 +35,9 @@ ALTERNATIVES = [
     Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16),
     Alternative(axis=AlternativeAxis.RECOMPUTATION, value=ON),
     Alternative(axis=AlternativeAxis.ALLOCATOR, value=ASYNC_ALLOCATOR),
+    Alternative(axis=AlternativeAxis.CUDNN_AUTOTUNE, value="0"),
+    Alternative(axis=AlternativeAxis.CUDNN_WORKSPACE, value="64"),
+    Alternative(axis=AlternativeAxis.XLA_AUTOTUNE, value=LESS_XLA_TUNING),
 ]
 
 

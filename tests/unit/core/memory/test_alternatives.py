@@ -8,17 +8,22 @@ from hypothesis import strategies as st
 
 from supervisor.core.jobs.spec import build_spec
 from supervisor.core.memory.alternatives import (
+    AUTOTUNE,
     AXES,
     MIXED_BFLOAT16,
     OFF,
+    TUNED,
     Alternative,
     AlternativeAxis,
     combined,
+    has,
     of_slices,
+    read_ahead_of,
     size_of_slice,
     slices_in,
     title_of,
     to_try,
+    variables_of,
 )
 from supervisor.wire.records.trial_records import TrialFit
 from supervisor.wire.slices import count
@@ -32,6 +37,12 @@ FIT = replace(
     device="GPU",
     optimizer_bytes=20 * MIB,
     weights_bytes=10 * MIB,
+    jit=True,
+    read_ahead=0,
+    lone_maps=1,
+    array_bytes=50 * MIB,
+    sizes="images",
+    convolutions=3,
 )
 JIT = Alternative(axis=AlternativeAxis.JIT, value="on")
 BFLOAT16 = Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16)
@@ -49,13 +60,6 @@ def test_all_is_tried_where_nothing_stands_against_it() -> None:
 @pytest.mark.parametrize(
     ("fit", "peak", "axis", "word"),
     [
-        (replace(FIT, device="CPU"), None, AlternativeAxis.ALLOCATOR, "on the CPU"),
-        (
-            replace(FIT, jit_possible=False),
-            None,
-            AlternativeAxis.JIT,
-            "does not compile",
-        ),
         (
             replace(FIT, precision=MIXED_BFLOAT16),
             None,
@@ -82,6 +86,23 @@ def test_all_is_tried_where_nothing_stands_against_it() -> None:
             "little already",
         ),
         (FIT, 1000 * MIB, AlternativeAxis.OPTIMIZER, "less than 3%"),
+        (replace(FIT, array_bytes=0), None, AlternativeAxis.ARRAYS, "no arrays"),
+        (replace(FIT, array_bytes=MIB), 100 * MIB, AlternativeAxis.ARRAYS, "small"),
+        (
+            replace(FIT, read_ahead=None),
+            None,
+            AlternativeAxis.READ_AHEAD,
+            "no pipeline",
+        ),
+        (replace(FIT, read_ahead=8), None, AlternativeAxis.READ_AHEAD, "main memory"),
+        (replace(FIT, lone_maps=0), None, AlternativeAxis.MAPS, "no map"),
+        (replace(FIT, sizes=""), None, AlternativeAxis.SIZE, "does not say"),
+        (
+            replace(FIT, xla_flags="--x"),
+            None,
+            AlternativeAxis.XLA_AUTOTUNE,
+            "set already",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_left_out_with_its_reason(
@@ -98,6 +119,74 @@ def test_a_compiled_step_is_tried_without_xla() -> None:
     """Whatever Keras would do by itself."""
     tried, _ = to_try(replace(FIT, jit=True, jit_possible=False), None)
     assert Alternative(axis=AlternativeAxis.JIT, value=OFF) in tried
+
+
+def test_what_only_a_gpu_has_is_not_tried_on_a_cpu() -> None:
+    """The allocator is told, as before; settings of a few scripts are not."""
+    _, left = to_try(replace(FIT, device="CPU"), None)
+    told = {one.alternative.axis: one for one in left}
+    assert set(told) == {
+        AlternativeAxis.ALLOCATOR,
+        AlternativeAxis.CUDNN_AUTOTUNE,
+        AlternativeAxis.CUDNN_WORKSPACE,
+        AlternativeAxis.XLA_AUTOTUNE,
+    }
+    assert all("on the CPU" in one.because for one in left)
+    assert [axis for axis, one in told.items() if one.unasked] == [
+        AlternativeAxis.ALLOCATOR
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fit", "axes"),
+    [
+        (
+            replace(FIT, jit=False, jit_possible=False),
+            {AlternativeAxis.JIT, AlternativeAxis.XLA_AUTOTUNE},
+        ),
+        (
+            replace(FIT, convolutions=0),
+            {AlternativeAxis.CUDNN_AUTOTUNE, AlternativeAxis.CUDNN_WORKSPACE},
+        ),
+    ],
+)
+def test_a_setting_is_tried_where_something_uses_it(
+    fit: TrialFit, axes: set[AlternativeAxis]
+) -> None:
+    """XLA's where it compiles, those of cuDNN for convolutions."""
+    _, left = to_try(fit, None)
+    assert {one.alternative.axis for one in left} == axes
+
+
+@pytest.mark.parametrize(
+    ("there", "tried", "batches"),
+    [(0, AUTOTUNE, TUNED), (1, AUTOTUNE, TUNED), (8, "1", 1), (TUNED, "1", 1)],
+)
+def test_less_is_read_ahead_or_as_much_as_is_right(
+    there: int, tried: str, batches: int
+) -> None:
+    """By what the script says."""
+    found, _ = to_try(replace(FIT, device="CPU", read_ahead=there), None)
+    one = Alternative(axis=AlternativeAxis.READ_AHEAD, value=tried)
+    assert one in found
+    assert read_ahead_of((JIT, one)) == batches
+    assert read_ahead_of((JIT,)) is None
+
+
+def test_a_model_of_one_size_is_told_which() -> None:
+    """To who did not ask, too: somebody may think of smaller images."""
+    fit = replace(FIT, sizes="", fixed_size="images of 128 x 96")
+    _, (left,) = to_try(fit, None)
+    assert (left.alternative.axis, left.unasked) == (AlternativeAxis.SIZE, True)
+    assert left.because == "the model is built for images of 128 x 96 alone"
+
+
+def test_variables_of_a_combination() -> None:
+    """By their names; what is none is left out."""
+    workspace = Alternative(axis=AlternativeAxis.CUDNN_WORKSPACE, value="64")
+    assert variables_of((JIT, workspace)) == {"TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "64"}
+    assert has((JIT, workspace), AlternativeAxis.JIT)
+    assert not has((JIT,), AlternativeAxis.SLICES)
 
 
 def test_a_combination_has_one_of_each_axis() -> None:

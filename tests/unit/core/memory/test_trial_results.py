@@ -27,6 +27,7 @@ from supervisor.core.memory.trial_results import (
     time_ratio,
 )
 from supervisor.wire.records.trial_records import TrialEnd, TrialStep
+from tests.support.advice import FIT
 
 SLICED = (of_slices(4),)
 HALF = (Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16),)
@@ -229,3 +230,20 @@ def test_what_is_not_known_or_not_of_slices_is_not_judged() -> None:
     assert judged(unknown, 900) == unknown
     assert judged(FAILED, 900) == FAILED
     assert may_need(replace(sliced, end=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("untimed", "a_call", "expected"),
+    [(0, 1, 2.0), (2, 1, 4.0), (3, 2, 4.0), (9, 1, None)],
+)
+def test_a_step_for_which_a_batch_was_read_ahead_says_nothing_of_the_time(
+    untimed: int, a_call: int, expected: float | None
+) -> None:
+    """While the first call was traced, which no step of a long run waits for."""
+    calls = [
+        step(1.0, seconds=seconds * a_call, steps=a_call)
+        for seconds in (9.0, 1.0, 2.0, 4.0)
+    ]
+    tried = replace(result(*calls), fit=replace(FIT, untimed=untimed))
+    assert tried.step_seconds == expected
+    assert time_ratio(tried, tried, None) == (None if expected is None else 1.0)

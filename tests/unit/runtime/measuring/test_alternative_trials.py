@@ -1,6 +1,7 @@
 """The trials of a script, by what its training process tells of each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.reasons import RefusalReason
-from supervisor.wire.records.trial_records import TrialEnd, TrialStep
+from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
 from supervisor.wire.slices import count
 from tests.support.advice import FIT
 
@@ -79,6 +80,10 @@ def advised(
             tell(Record(kind, 1, fields))
 
     monkeypatch.setattr(measured_attempt, "hear", hear)
+    return _advice_of(tmp_path, frozenset({AlternativeAxis.SLICES}))
+
+
+def _advice_of(tmp_path: Path, only: frozenset[AlternativeAxis]) -> Advice:
     script = tmp_path / "train.py"
     script.write_text("pass")
     spec = build_spec({"script": str(script), "working_directory": str(tmp_path)})
@@ -88,12 +93,37 @@ def advised(
         pool_bytes=POOL,
         steps=3,
         patience_seconds=1,
-        only=frozenset({AlternativeAxis.SLICES}),
+        only=only,
     )
     job = Job(name="train", spec=spec, script=script, script_hash="h")
     root = tmp_path / "trials"
     root.mkdir()
     return AlternativeTrials(job, question, root, say=quiet).advice()
+
+
+def asked_of(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fit: TrialFit,
+    *axes: AlternativeAxis,
+) -> tuple[Advice, list[tuple[Spec, Directive]]]:
+    """What each trial of a script with such a ``fit`` is started with; none: all axes."""
+    asked: list[tuple[Spec, Directive]] = []
+
+    def hear(
+        spec: Spec,
+        directive: Directive,
+        paths: AttemptPaths,  # noqa: ARG001  # the real one's
+        *,
+        patience_seconds: float,  # noqa: ARG001  # as above
+        tell: Callable[[Record], None],
+    ) -> None:
+        asked.append((spec, directive))
+        for kind, fields in [(RecordKind.TRIAL_FIT, fit.to_json()), *steps(100)]:
+            tell(Record(kind, 1, fields))
+
+    monkeypatch.setattr(measured_attempt, "hear", hear)
+    return _advice_of(tmp_path, frozenset(axes or AlternativeAxis)), asked
 
 
 def outcomes(advice: Advice) -> dict[int, TrialOutcome]:
@@ -148,3 +178,63 @@ def test_a_batch_that_is_not_sliced_is_tried_once(
     assert outcomes(found)[2] is TrialOutcome.NOT_APPLIED
     assert found.trials[-1].result.because == because
     assert found.best is None
+
+
+def test_what_is_changed_of_the_data_is_told_to_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a trial each, and in no other."""
+    fit = replace(FIT, read_ahead=8, lone_maps=2, array_bytes=50, sizes="images")
+    axes = (
+        AlternativeAxis.ARRAYS,
+        AlternativeAxis.READ_AHEAD,
+        AlternativeAxis.MAPS,
+        AlternativeAxis.SIZE,
+    )
+    found, asked = asked_of(tmp_path, monkeypatch, fit, *axes)
+    changes = [
+        (
+            one.trial_streamed,
+            one.trial_read_ahead,
+            one.trial_parallel_maps,
+            one.trial_half_size,
+        )
+        for _, one in asked
+    ]
+    plain = (False, None, False, False)
+    assert changes[0] == plain
+    assert changes[1:5] == [
+        (True, None, False, False),
+        (False, 1, False, False),
+        (False, None, True, False),
+        (False, None, False, True),
+    ]
+    assert changes[-1] == plain
+    assert found.not_tried == ()
+
+
+def test_a_setting_of_a_gpu_is_a_variable_of_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of that one alone."""
+    fit = replace(FIT, device="GPU", convolutions=1)
+    axis = AlternativeAxis.CUDNN_AUTOTUNE
+    _, asked = asked_of(tmp_path, monkeypatch, fit, axis)
+    values = [spec.environment.get("TF_CUDNN_USE_AUTOTUNE") for spec, _ in asked]
+    assert values == [None, "0", None]
+
+
+def test_what_fits_few_scripts_is_told_who_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And else costs neither a trial nor a line."""
+    found, asked = asked_of(tmp_path, monkeypatch, FIT, AlternativeAxis.ARRAYS)
+    assert [one.because for one in found.not_tried] == [
+        "it holds no arrays of data, or small ones"
+    ]
+    assert len(asked) == 2  # as it is, and once more
+    (tmp_path / "other").mkdir()
+    found, _ = asked_of(tmp_path / "other", monkeypatch, FIT)
+    assert {one.alternative.axis for one in found.not_tried} == {
+        AlternativeAxis.ALLOCATOR
+    }
