@@ -111,7 +111,7 @@ class FirstFit:
 
         @functools.wraps(original)
         def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._began:
+            if not self._began and not self._attempt.training.measured:
                 _end(self._attempt, self._measuring, self._measuring.own_loop)
             return original(optimizer, *args, **kwargs)
 
