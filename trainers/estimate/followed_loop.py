@@ -3,25 +3,29 @@
 A call of a ``tf.function`` that moves an optimizer's counter is a step, as in a run
 (``trainers.loops``). The first such call traces it: it is measured from the next one on.
 What is trained is what the optimizer is applied to; other variables are among the data.
+
+This is loaded in the middle of the import of Keras: what measures, which needs Keras whole,
+at the first step.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainers.backends.tensorflow.functions import call_hooks
-from trainers.estimate.loop_memory import LoopMeasurement, LoopParts
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks.own_steps import counted
+from trainers.process.script import isolation
 
 
 class FollowedLoop:
     """The calls that the script makes of compiled functions."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self._parts = LoopParts()
+    def __init__(self, attempt: Attempt, hooks: Any) -> None:
+        """``hooks``: ``backends.tensorflow.functions.call_hooks``."""
+        self._attempt, self._hooks = attempt, hooks
         self._optimizers: list[Any] = []
-        self._measured: LoopMeasurement | None = None
+        self._trained: list[Any] = []
+        self._measured: Any = None
+        """The ``loop_memory.LoopMeasurement``, once a step was made."""
         self.in_call = False
         """Whether such a function runs, or is traced."""
 
@@ -29,8 +33,7 @@ class FollowedLoop:
         """``optimizer`` is applied to ``variables`` within a call."""
         if optimizer not in self._optimizers:
             self._optimizers.append(optimizer)
-            self._parts.model += variables
-            self._parts.trained += variables
+            self._trained += variables
 
     def call(
         self,
@@ -43,7 +46,7 @@ class FollowedLoop:
         before = self._steps()
         self.in_call = True
         try:
-            with call_hooks.quiet():
+            with self._hooks.quiet():
                 result = run(function, *args, **kwargs)
         finally:
             self.in_call = False
@@ -67,9 +70,12 @@ class FollowedLoop:
     def _over(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A step is."""
         if self._measured is None:
+            module = isolation.load("trainers.estimate.loop_memory")
+            parts = module.LoopParts()
+            parts.model, parts.trained = list(self._trained), list(self._trained)
             for one in self._optimizers:
-                self._parts.add(one)
-            self._measured = LoopMeasurement(self._attempt, self._parts)
+                parts.add(one)
+            self._measured = module.LoopMeasurement(self._attempt, parts)
             return
         self._measured.drew((args, kwargs))
         self._measured.stepped()

@@ -83,7 +83,7 @@ class FirstFit:
         calls of what the script compiles."""
         hooks.install()
         module = isolation.load("trainers.estimate.followed_loop")
-        self._loop = module.FollowedLoop(self._attempt)
+        self._loop = module.FollowedLoop(self._attempt, hooks)
         hooks.follow(self._loop)
         self._attempt.end.tell_first(self._loop.script_ends)
 
