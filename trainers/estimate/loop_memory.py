@@ -20,7 +20,6 @@ from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.estimate_records import ModelMemory, StepMemory
 from trainers.backends import slicing
 from trainers.backends.selected import backend
-from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt
 
@@ -75,7 +74,7 @@ class LoopMeasurement:
         self._shapes: set[Any] = set()
         self._refuse_what_needs_cutting()
         attempt.enter(Phase.BETWEEN)
-        peak_readings.reset_peak()
+        backend.trials.reset_peak()
         self._before = backend.trials.in_use() or 0
         self._began = self._stepped = time.monotonic()
 
@@ -103,10 +102,10 @@ class LoopMeasurement:
     def stepped(self) -> None:
         """A step is over; the process ends with the last that is measured."""
         self._attempt.tick()
-        reading = peak_readings.read()
-        if reading is not None:
-            self._peaks.append(reading.peak_bytes)
-            self._between = reading.current_bytes
+        peak = backend.trials.peak()
+        if peak is not None:
+            self._peaks.append(peak)
+            self._between = backend.trials.in_use() or 0
         now = time.monotonic()
         self._seconds.append(now - self._stepped)
         done = len(self._seconds) - 1
@@ -115,7 +114,7 @@ class LoopMeasurement:
         )
         if done >= STEPS.stop or (done >= STEPS.start and late):
             self.over()
-        peak_readings.reset_peak()
+        backend.trials.reset_peak()
         self._stepped = time.monotonic()
 
     def over(self) -> None:
