@@ -48,7 +48,7 @@ are iterated as they are. Several loops in one session are told apart by their o
 import collections
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -140,6 +140,17 @@ def is_variable(value: Any) -> bool:
     return hasattr(value, "assign") and hasattr(value, "shape")
 
 
+def build_optimizers(holders: Mapping[str, Any]) -> None:
+    """Optimizers make their variables at their first step: too late to be given back."""
+    models = [
+        value for value in holders.values() if hasattr(value, "trainable_variables")
+    ]
+    trainable = [v for model in models for v in model.trainable_variables]
+    for value in holders.values():
+        if hasattr(value, "apply_gradients") and not value.built and trainable:
+            value.build(trainable)
+
+
 def session(**state: Any) -> Run:
     """A session over ``state``, by names of your own (see the module's text).
 
@@ -161,6 +172,10 @@ def session(**state: Any) -> Run:
         if module_name in sys.modules:
             attempt.notice(ELSEWHERE.format(title))
             return Run()
+    if attempt.directive.estimate_seconds is not None:
+        measuring = isolation.load("trainers.estimate.measured_session")
+        measured: Run = measuring.MeasuredSession(attempt, state)
+        return measured
     module = isolation.load("trainers.fit.supervised_session")
     supervised: Run = module.SupervisedRun(attempt, state)
     return supervised

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,79 @@ def test_the_estimate_is_near_the_peak_of_a_real_training(
     smaller = StepEstimate(model=model, steps=tuple(filter(None, steps[:-1])))
     if smaller.scales:
         assert smaller.peak(64) == pytest.approx(real, rel=0.25)
+
+
+LOOP = """
+import keras, numpy as np, tensorflow as tf
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(1).random((512, 1024), "float32")
+data = tf.data.Dataset.from_tensor_slices(x).batch(128)
+model = keras.Sequential([
+    keras.Input((1024,)), keras.layers.Dense(2048, "relu"), keras.layers.Dense(1)
+])
+optimizer = keras.optimizers.Adam()
+optimizer.build(model.trainable_variables)
+
+@tf.function
+def step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(batch, training=True) ** 2)
+    weights = model.trainable_variables
+    optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+"""
+WITH_SESSION = f"""{LOOP}
+from trainers.session import session
+with session(model=model, optimizer=optimizer) as run:
+    for number, batch in run.steps(data, epochs=100):
+        step(batch)
+        print("step", number, flush=True)
+print("the end")
+"""
+WITHOUT_SESSION = f"""{LOOP}
+for batch in data.repeat(100):
+    step(batch)
+print("the end")
+"""
+
+
+def of_a_loop(trainwarden: Trainwarden, text: str) -> Any:
+    """The estimate of such a script; it is of this batch alone, and says so."""
+    done = trainwarden("estimate", "--json", trainwarden.script(text))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["batch"], len(found["trials"])) == (128, 1)
+    assert found["model"]["own_steps"] > 4
+    assert found["model"]["parameter_bytes"] == 4 * (1025 * 2048 + 2049)
+    assert found["model"]["optimizer"] == "Adam"
+    assert found["model"]["optimizer_bytes"] > 2 * found["model"]["parameter_bytes"]
+    assert sum(part["bytes"] for part in found["parts"]) == found["peak_bytes"]
+    assert any("of this batch alone" in note for note in found["notes"])
+    assert any("were made to measure them" in note for note in found["notes"])
+    assert not list(trainwarden.state.iterdir())
+    return found
+
+
+def test_a_loop_of_the_script_s_own_is_measured_as_it_runs(
+    trainwarden: Trainwarden,
+) -> None:
+    """By its first steps, as near as those of a ``fit``; without a session as well, where
+    its step is compiled."""
+    found = of_a_loop(trainwarden, WITH_SESSION)
+    real = real_peak(trainwarden, str(trainwarden.directory / "train.py"))
+    assert found["peak_bytes"] == pytest.approx(real, rel=0.1)
+    without = of_a_loop(trainwarden, WITHOUT_SESSION)
+    assert without["peak_bytes"] == pytest.approx(real, rel=0.1)
+
+
+@pytest.mark.parametrize("option", [("--batch", "64"), ("--jit",)])
+def test_nothing_of_a_loop_can_be_changed(
+    trainwarden: Trainwarden, option: tuple[str, ...]
+) -> None:
+    """A sentence and 1, before its first step."""
+    done = trainwarden("estimate", *option, trainwarden.script(WITH_SESSION))
+    assert done.returncode == 1, done.stdout
+    assert f"it is estimated as it is, without {option[0]}" in done.stderr
+    assert not done.stdout
 
 
 @pytest.mark.parametrize(("text", "sentence"), UNMEASURABLE)

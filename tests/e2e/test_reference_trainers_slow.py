@@ -1,6 +1,8 @@
 """The reference trainers: each certified by kills at random, and through a real OOM."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,17 @@ from tests.support.zygote import OTHER_BACKENDS
 pytestmark = pytest.mark.slow
 MINUTES = 10
 REFERENCE = Path(__file__).parents[2] / "trainers" / "reference"
+
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[1]) << 20,) * 2)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""As ``ulimit -d`` of a shell: what a process and its children may have, in MiB."""
+with_jax = pytest.mark.skipif(
+    not (OTHER_BACKENDS / "jax").is_dir(),
+    reason="JAX is not here: make .venv/other-backends",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +49,7 @@ def test_certified(trainwarden: Trainwarden, name: str) -> None:
     assert last.startswith("certified ("), done.stdout
 
 
-@pytest.mark.skipif(
-    not (OTHER_BACKENDS / "jax").is_dir(),
-    reason="JAX is not here: make .venv/other-backends",
-)
+@with_jax
 def test_on_jax_certified(
     trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,3 +136,28 @@ def test_texts_out_of_memory(trainwarden: Trainwarden) -> None:
     causes = {one["cause"] for one in trainwarden.json("incidents")}
     assert causes
     assert causes <= {"device_oom", "device_oom_fragmentation"}
+
+
+@with_jax
+def test_on_jax_out_of_memory(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XLA keeps to no limit on a CPU: that of the system refuses its step, and under
+    ``--cpu-memory`` the batch is worked through in slices, to the end."""
+    monkeypatch.setenv("PYTHONPATH", str(OTHER_BACKENDS))
+    large = ("--batch", "4096", "--images", "4096", "--epochs", "2")
+    command = trainwarden.command(
+        "run", "--cpu-memory", "256MiB", placed(trainwarden, "on_jax"), *large
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "950", *command],
+        cwd=trainwarden.directory,
+        capture_output=True,
+        text=True,
+        timeout=MINUTES * 60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    incidents = trainwarden.json("incidents")
+    assert {one["cause"] for one in incidents} == {"device_oom"}
+    assert incidents[-1]["remedy"]["kind"] == "microbatch"

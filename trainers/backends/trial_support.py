@@ -66,6 +66,12 @@ class StepTrials(Protocol):
     def in_use(self) -> int | None:
         """Bytes in use in the framework's memory now; None: it keeps no figures."""
 
+    def peak(self) -> int | None:
+        """Bytes in use there at most since ``reset_peak``; None: as above."""
+
+    def reset_peak(self) -> None:
+        """Let the peak start again from what is in use now."""
+
     def kept(self, batch: Any) -> Any:
         """``batch`` in main memory, outside of the framework's where that is possible."""
 

@@ -20,6 +20,7 @@ from trainers.session import (
     OUTSIDE,
     TWICE,
     Run,
+    build_optimizers,
     has_variables,
     is_variable,
 )
@@ -36,7 +37,7 @@ class SupervisedRun(Run):
         self._attempt = attempt
         self._session = supervised.session_of(attempt)
         holders = {n: v for n, v in state.items() if has_variables(v)}
-        _build(holders)
+        build_optimizers(holders)
         single = {n: _Single(v) for n, v in state.items() if is_variable(v)}
         self._state = LoopState({**holders, **single})
         self._state_kept = LoopSnapshot(
@@ -164,14 +165,3 @@ class _Single:
 
     def __init__(self, variable: Any) -> None:
         self.variables = [variable]
-
-
-def _build(holders: Mapping[str, Any]) -> None:
-    """Optimizers make their variables at their first step: too late to be given back."""
-    models = [
-        value for value in holders.values() if hasattr(value, "trainable_variables")
-    ]
-    trainable = [v for model in models for v in model.trainable_variables]
-    for value in holders.values():
-        if hasattr(value, "apply_gradients") and not value.built and trainable:
-            value.build(trainable)

@@ -41,6 +41,9 @@ class TrainingProgress:
         """Whether the script makes steps outside of ``fit``, and called none since."""
         self.saved: tuple[int | None, str | None] = None, None
         """Step and name of the newest snapshot on disk that this attempt knows of."""
+        self.measured = False
+        """Whether steps of the script's own loop are measured now: they may be made, though
+        nothing is trained."""
         self.is_open = False
         """Whether the first call of ``fit`` has opened the snapshots."""
 

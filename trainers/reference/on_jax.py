@@ -6,7 +6,7 @@ that is compiled whole, so a step of one's own returns what it changed and assig
 shapes are compiled once each, so the last batch of an epoch is as long as all others.
 
 The data are made by the script: circles of several sizes, with noise.
-``python on_jax.py [--images 2048] [--epochs 4]``
+``python on_jax.py [--images 2048] [--epochs 4] [--batch 64]``
 """
 
 import argparse
@@ -21,10 +21,11 @@ from keras import ops
 parser = argparse.ArgumentParser()
 parser.add_argument("--images", type=int, default=2048)
 parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--batch", type=int, default=64)
 asked = parser.parse_args()
 
 keras.utils.set_random_seed(11)
-SIDE, BATCH, LATENT = 32, 64, 8
+SIDE, LATENT = 32, 8
 
 
 def circles(count: int) -> np.ndarray:
@@ -69,8 +70,8 @@ class NoisyAutoencoder(keras.Model):
         return ops.sigmoid(self.decoder(code))
 
 
-images = circles(asked.images // BATCH * BATCH)
+images = circles(asked.images // asked.batch * asked.batch)
 model = NoisyAutoencoder(LATENT)
 model.compile(keras.optimizers.Adam(1e-3), "mse")
-model.fit(images, images, batch_size=BATCH, epochs=asked.epochs, verbose=2)
+model.fit(images, images, batch_size=asked.batch, epochs=asked.epochs, verbose=2)
 print(f"mean squared error: {float(model.evaluate(images, images, verbose=0)):.5f}")

@@ -24,6 +24,15 @@ ONE_SIZE = (
     "the batch cannot be cut, as something in it is not per sample: nothing is said of"
     " other batches"
 )
+OWN_LOOP = (
+    "the first {} steps of the script's own loop were made to measure them, and what is in"
+    " it is done (files, what is printed); nothing is saved, and the process ended there"
+)
+ONE_BATCH = "it is of this batch alone: nobody but the script can cut it"
+FIRST_LOOP = (
+    "this is the script's first loop: what comes after it, or after its first steps, may"
+    " need more"
+)
 NO_GPU = (
     "no GPU here: give --memory-limit, or the size of the GPU it is for (memory.gpu of a"
     " --spec); a step needs {} of a GPU, beside 1 GiB for its context and libraries"
@@ -47,6 +56,9 @@ def notes_of(measured: MeasuredScript) -> list[str]:
         found.append(JIT_ON_GPU)
     if model.shapes > 1:
         found.append(UNLIKE.format(model.shapes, model.batch))
+    if model.own_steps:
+        loop = OWN_LOOP.format(model.own_steps)
+        return [*found, loop, ONE_BATCH, DEVICE, FIRST_LOOP]
     if not estimate.scales:
         found.append(ONE_SIZE)
     return [*found, DEVICE, FIRST_FIT]
@@ -99,7 +111,8 @@ def lines(
     yield from (_fit_line(one, batch) for one in fits)
     yield from _common_lines(common, batch)
     yield from (f"note: {note}" for note in notes_of(measured))
-    yield f"took {format_duration(measured.seconds)}; nothing was trained"
+    trained = "nothing is kept" if estimate.model.own_steps else "nothing was trained"
+    yield f"took {format_duration(measured.seconds)}; {trained}"
 
 
 def _common_lines(common: Sequence[BatchFit], batch: int) -> Iterator[str]:
@@ -122,6 +135,8 @@ def how(estimate: StepEstimate, batch: int) -> str:
     sizes = ", ".join(str(one.size) for one in estimate.steps)
     if estimate.model.backend == "jax":
         return f"by XLA's analysis of compiled steps (of {sizes}; none was run)"
+    if estimate.model.own_steps:
+        return f"measured in {estimate.model.own_steps} steps of the script's own loop"
     if batch in {one.size for one in estimate.steps}:
         return f"measured (tried: {sizes})"
     return f"by the line through those that were tried: {sizes}"

@@ -27,7 +27,9 @@ from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY, room_but_for_othe
 from supervisor.core.text.units import format_size
 from supervisor.wire.records.oom_subject import OomSubject
 
-_CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
+_CPU_ROWS = frozenset(
+    {"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu", "jax.cpu_out_of_memory"}
+)
 FOR_WANT_OF_MEMORY = frozenset(
     {Cause.DEVICE_OOM, Cause.CUDNN_ALLOC, Cause.CUDNN_INIT, Cause.CUBLAS}
 )

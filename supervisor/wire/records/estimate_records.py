@@ -39,6 +39,9 @@ class ModelMemory(JsonRecord):
     """``tensorflow`` or ``jax``."""
     shapes: int = 1
     """How many shapes of samples were seen; the largest of them was measured."""
+    own_steps: int = 0
+    """Steps of a loop of the script's own that were made to measure them; 0: it calls
+    ``fit``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

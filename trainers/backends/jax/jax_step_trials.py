@@ -22,6 +22,16 @@ def in_use() -> int | None:
     return None
 
 
+def peak() -> None:
+    """Not counted."""
+    return
+
+
+def reset_peak() -> None:
+    """There is none."""
+    return
+
+
 def kept(batch: Any) -> Any:
     """``batch`` as arrays of NumPy."""
     return slicing.map_leaves(np.asarray, batch)

@@ -58,6 +58,17 @@ def in_use() -> int | None:
     return None if reading is None else reading.current_bytes
 
 
+def peak() -> int | None:
+    """Bytes in use there at most since ``reset_peak``; None: it keeps no figures."""
+    reading = peak_readings.read()
+    return None if reading is None else reading.peak_bytes
+
+
+def reset_peak() -> None:
+    """Let the peak start again from what is in use now."""
+    peak_readings.reset_peak()
+
+
 def kept(batch: Any) -> Any:
     """``batch`` as arrays of NumPy; what is no plain tensor stays what it is."""
 

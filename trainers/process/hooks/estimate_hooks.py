@@ -36,7 +36,8 @@ class Measuring:
 ESTIMATE = Measuring(
     module="trainers.estimate.first_fit",
     reason=RefusalReason.NOT_ESTIMATED,
-    own_loop=OWN_LOOP.format("estimated"),
+    own_loop=OWN_LOOP.format("estimated")
+    + ". With a step in a tf.function, or by trainers.session, it would be",
     other_backend="the script trains with {}: an estimate is made of Keras on TensorFlow"
     " and on JAX",
 )
@@ -74,6 +75,17 @@ class FirstFit:
     def __init__(self, attempt: Attempt, measuring: Measuring) -> None:
         self._attempt, self._measuring = attempt, measuring
         self._began = False
+        self._loop: Any = None
+        """The ``estimate.followed_loop.FollowedLoop``, where loops are measured too."""
+
+    def listen(self, hooks: Any) -> None:
+        """TensorFlow is there (``backends.tensorflow.functions.call_hooks``): follow the
+        calls of what the script compiles."""
+        hooks.install()
+        module = isolation.load("trainers.estimate.followed_loop")
+        self._loop = module.FollowedLoop(self._attempt, hooks)
+        hooks.follow(self._loop)
+        self._attempt.end.tell_first(self._loop.script_ends)
 
     def hooks(self) -> dict[str, import_hooks.Hook]:
         """By the name of the module that each waits for."""
@@ -111,11 +123,19 @@ class FirstFit:
 
         @functools.wraps(original)
         def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._began:
-                _end(self._attempt, self._measuring, self._measuring.own_loop)
+            if not self._began and not self._attempt.training.measured:
+                self._own_step(optimizer, *args, **kwargs)
             return original(optimizer, *args, **kwargs)
 
         base.apply = apply
+
+    def _own_step(
+        self, optimizer: Any, _gradients: Any, variables: Any = None, **_more: Any
+    ) -> None:
+        """``optimizer`` makes a step outside of ``fit``, or one is traced."""
+        if self._loop is None or not self._loop.in_call:
+            _end(self._attempt, self._measuring, self._measuring.own_loop)
+        self._loop.applied(optimizer, list(variables or ()))
 
 
 def _end(attempt: Attempt, measuring: Measuring, sentence: str) -> None:

@@ -86,6 +86,7 @@ def watch(attempt: Attempt) -> None:
 def _watch_to_measure(attempt: Attempt, measuring: Measuring) -> None:
     """Nothing is followed: the first ``fit`` is measured, and ends the process."""
     titles = {**OTHER_BACKENDS, LEGACY: LEGACY_TITLE}
+    first = estimate_hooks.FirstFit(attempt, measuring)
     waiting: dict[str, import_hooks.Hook] = {
         name: functools.partial(
             estimate_hooks.refuse_backend, attempt, measuring, title
@@ -97,11 +98,11 @@ def _watch_to_measure(attempt: Attempt, measuring: Measuring) -> None:
         entropy = _own_entropy(attempt, waiting)
         begins = functools.partial(_tensorflow_to_try, attempt, entropy)
     else:
-        begins = functools.partial(_tensorflow_to_measure, attempt)
+        begins = functools.partial(_tensorflow_to_measure, attempt, first)
     waiting["tensorflow"] = _once(begins)
     if attempt.directive.precision is not None:
         waiting["keras"] = functools.partial(_precision, attempt)
-    waiting.update(estimate_hooks.FirstFit(attempt, measuring).hooks())
+    waiting.update(first.hooks())
     import_hooks.after_import(waiting)
 
 
@@ -128,10 +129,15 @@ def _tensorflow_to_try(
     _one_pool(attempt.directive)
 
 
-def _tensorflow_to_measure(attempt: Attempt, tf: ModuleType) -> None:
+def _tensorflow_to_measure(
+    attempt: Attempt, first: estimate_hooks.FirstFit, tf: ModuleType
+) -> None:
     """Before any op runs: no GPU, and a pool as a GPU's is."""
     estimate_hooks.without_gpus(tf)
     if _is_supported(attempt):
+        first.listen(
+            isolation.load("trainers.backends.tensorflow.functions.call_hooks")
+        )
         pipelines = isolation.load("trainers.backends.tensorflow.data.pipelines")
         pipelines.install(seed=attempt.directive.seed, notice=attempt.notice)
     _one_pool(attempt.directive)

@@ -198,6 +198,15 @@ def test_the_cpu_s_memory_is_the_device_s_under_our_limit_only() -> None:
     assert cause(Evidence(exit=ours(signal=11), dump=dump)) is Cause.HOST_OOM
 
 
+def test_what_jax_is_refused_on_a_cpu_is_the_device_s_under_our_limit_only() -> None:
+    """XLA has no limit of its own there: the system refused it."""
+    text = "RESOURCE_EXHAUSTED: Out of memory allocating 520335616 bytes."
+    report = crash("jax.errors.JaxRuntimeError", text)
+    evidence = Evidence(exit=ours(1), crash=report)
+    assert cause(evidence) is Cause.HOST_OOM
+    assert cause(replace(evidence, limited=True)) is Cause.DEVICE_OOM
+
+
 def test_exceptions_in_the_log_are_not_the_end_of_a_child_that_would_report_them() -> (
     None
 ):
