@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.advisories.advisory import AdvisoryKind
+from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
@@ -65,10 +66,9 @@ def test_what_an_older_version_wrote_is_read() -> None:
 def test_what_a_newer_version_wrote_is_passed_over_or_told() -> None:
     """Advice of a kind that this one cannot give is left out; anything else is no
     traceback."""
-    advice = {"sentence": "", "advice": "", "figures": {}, "over": False}
-    kinds = ("of_tomorrow", AdvisoryKind.FLOAT64.value)
-    told = [{**advice, "kind": kind} for kind in kinds]
-    stored = {**asdict(AttemptHistory(number=1)), "advisories": told}
+    advice = asdict(Advisory(kind=AdvisoryKind.FLOAT64, sentence="", advice=""))
+    told = [{**advice, "kind": "of_tomorrow"}, advice]
+    stored: dict[str, Any] = {**asdict(AttemptHistory(number=1)), "advisories": told}
     found = attempt_of({"history": json.dumps(stored)})
     assert [one.kind for one in found.advisories] == [AdvisoryKind.FLOAT64]
     with pytest.raises(LedgerError, match=r"of tomorrow.*a newer one wrote it"):
