@@ -12,8 +12,9 @@ that comes during a restart begins it anew. A snapshot every ``--interval`` seco
 training for ``--copy``; what was trained since the last is lost.
 
 Failures: 419 unexpected interruptions of 16,384 GPUs in 54 days (The Llama 3 Herd of Models,
-2024, section 3.3.4) are one in some 50,700 hours of a GPU, 6,300 of a worker of eight. Restarts: of one small CNN
-on two cores (docs/resume.md), cold; a large model takes longer, so give your own.
+2024, section 3.3.4) are one in some 50,700 hours of a GPU, 6,300 of a worker of eight.
+Restarts: the median of a small CNN on two cores (docs/resume.md), cold; its upper quartile is
+assumed. A large model takes longer: give your own.
 """
 
 # ruff: noqa: T201  # printing is the job
