@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import WITHOUT, incident_headline, own_text
+from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
@@ -23,6 +24,8 @@ from supervisor.web.markup import Element, Node, tag
 from supervisor.web.phase_bar import TimeSpent, phase_figure
 from supervisor.web.scales import figure, seconds_text
 
+MOST_STACK = 4096
+"""Characters of a stack in a list."""
 LISTED = 50
 """Attempts and incidents that are listed, the newest."""
 
@@ -330,8 +333,18 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
         tag("strong", title),
         tag("span", where, class_="note"),
         tag("span", why) if why else None,
+        _crashed_thread(one),
         tag("span", f"Answer: {remedy['kind'].replace('_', ' ')}{because}."),
         tag("span", lost) if lost else None,
+    )
+
+
+def _crashed_thread(one: Mapping[str, Any]) -> Element | None:
+    """Its stack, where native code crashed; all threads are in the report of the incident."""
+    stack = current_thread(str(one.get("stacks") or ""))[:MOST_STACK]
+    name = f"Stack of the crash, incident {one['id']}"
+    return (
+        tag("pre", stack, tabindex=0, role="region", aria_label=name) if stack else None
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
 from supervisor.web.box_view import jobs_part
+from supervisor.web.incident_view import IncidentDossier, stacks_part, upstream_text
 from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
@@ -40,6 +41,32 @@ def test_an_incident_says_why() -> None:
     shown = render(incidents_part([INCIDENT]))
     why = "<span>ValueError: a &lt;b&gt;layer&lt;/b&gt;</span>"
     assert shown.index(why) < shown.index("Answer: stop: a restart cannot help.")
+
+
+STACKS = (
+    "Fatal Python error: Segmentation fault\n\n"
+    'Thread 0x1 (most recent call first):\n  File "other.py", line 1 in other\n\n'
+    "Current thread 0x2 (most recent call first):\n"
+    '  File "/home/ann/train.py", line 16 in on_train_batch_end\n'
+)
+
+
+def test_a_crash_shows_its_stack() -> None:
+    """In a list the thread that crashed, of the incident itself all; without what
+    a redaction leaves out."""
+    one = {**INCIDENT, "stacks": STACKS}
+    shown = render(incidents_part([one]), redact=lambda t: t.replace("/home/ann", "…"))
+    assert "…/train.py&quot;, line 16 in on_train_batch_end" in shown.replace(
+        '"', "&quot;"
+    )
+    assert "/home/ann" not in shown
+    assert "other.py" not in shown
+    page = "".join(map(render, stacks_part(IncidentDossier(incident=one))))
+    assert "other.py" in page
+    assert "on_train_batch_end" in upstream_text(
+        IncidentDossier(incident={**one, "memory": None})
+    )
+    assert "<pre" not in render(incidents_part([INCIDENT]))
 
 
 def test_an_incident_of_somebody_else_says_no_more_than_it_may() -> None:

@@ -262,7 +262,7 @@ def test_an_autopsy() -> None:
 def test_stacks_are_pointed_at() -> None:
     """They are long; where they are is one sentence."""
     text = explain_incident(incident(cause="stalled", stacks="Thread 0x1"))
-    assert "incidents --json" in text
+    assert "`trainwarden report 3 -o FILE`" in text
     assert "stacks" not in explain_incident(incident())
 
 
