@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import WITHOUT, incident_headline, own_text
+from supervisor.core.diagnosis.result import AskedEnd
 from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.metrics.run_counters import BETWEEN
@@ -265,11 +266,6 @@ def _attempt_row(
 ) -> Element:
     start, end = (at / whole * BAR for at in span)
     cause = one["cause"]
-    how = (
-        "finished"
-        if cause == "none"
-        else cause or ("not known" if ended else "it runs")
-    )
     kind = "good" if cause == "none" else ("bad" if cause else "open")
     kind = "asked" if cause == "preempted" else kind
     bar = tag(
@@ -302,9 +298,19 @@ def _attempt_row(
         tag("td", local_time(one["began_at"])),
         tag("td", lasted),
         tag("td", steps),
-        tag("td", how.replace("_", " ")),
+        tag("td", ended_by(one, over=ended)),
         tag("td", (one["remedy"] or "").replace("_", " ")),
     )
+
+
+def ended_by(one: Mapping[str, Any], *, over: bool) -> str:
+    """What ended an attempt, in words. ``over``: its run is."""
+    if one.get("asked") in set(AskedEnd):
+        return AskedEnd(one["asked"]).words
+    if one["cause"] == "none":
+        return "finished"
+    how = one["cause"] or ("not known" if over else "it runs")
+    return str(how).replace("_", " ")
 
 
 def incidents_part(

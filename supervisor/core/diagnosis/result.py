@@ -62,6 +62,32 @@ class Diagnosis:
     """One or two sentences for a person: what it means and what would help."""
 
 
+class AskedEnd(enum.StrEnum):
+    """How an attempt ended that we had asked to."""
+
+    SAVED = "saved"
+    """It saved its state, or had none to save, and ended."""
+    AT_ONCE = "at_once"
+    """By force, without a further snapshot, as somebody wanted."""
+    UNSAVED = "unsaved"
+    """Before its state was saved, by itself or as its time for that was over."""
+    PLANNED = "planned"
+    """For a planned restart, its state saved."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _ASKED_WORDS[self]
+
+
+_ASKED_WORDS = {
+    AskedEnd.SAVED: "asked to end (drained)",
+    AskedEnd.AT_ONCE: "asked to end at once",
+    AskedEnd.UNSAVED: "asked to end; its state was not saved",
+    AskedEnd.PLANNED: "a planned restart",
+}
+
+
 class IncidentKind(enum.StrEnum):
     """What an incident is about; an attempt has at most one of each, but for those that it
     recovers from: they are counted."""

@@ -318,7 +318,7 @@ def test_the_stacks_of_a_crash_outlive_the_watch(tmp_path: Path) -> None:
         last_step=3,
         snapshot_step=2,
     )
-    remains = Leftovers()
+    remains = Leftovers(run_id="a-1")
     assert watch_in(tmp_path).close(exited, remains=remains).evidence.stacks == (
         "of the crash"
     )
