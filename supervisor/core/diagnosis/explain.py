@@ -9,6 +9,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
     ASK_LOG,
+    ENDED_ITSELF,
     IN_SLICES,
     SLICES_CURED,
 )
@@ -264,7 +265,8 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
 def asks_for_log(incident: Mapping[str, Any]) -> bool:
     """Whether its advice is to look at the log of its attempt."""
     cause, advice = Cause(incident["cause"]), incident.get("advice") or ""
-    return cause in ASK_LOG and advice == ADVICE[cause] and _advice(incident) == advice
+    asked = advice in {ADVICE[cause], ENDED_ITSELF}
+    return cause in ASK_LOG and asked and _advice(incident) == advice
 
 
 def _what(incident: Mapping[str, Any], headline: str) -> str:

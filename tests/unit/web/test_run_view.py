@@ -11,6 +11,7 @@ from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
     RunDossier,
+    ended_by,
     error_text,
     figures_of,
     goodput_text,
@@ -174,3 +175,17 @@ def test_what_goodput_is_stands_beside_it() -> None:
         "state": "gave up",
         "goodput (time in steps that counted)": "50%",
     }
+
+
+def test_who_asked_an_attempt_to_end_is_no_stranger() -> None:
+    """A drain is not told as what something other than Trainwarden did."""
+    drained = {"cause": "preempted", "asked": "saved"}
+    assert ended_by(drained, over=True) == "asked to end (drained)"
+    assert (
+        ended_by({**drained, "asked": "at_once"}, over=True) == "asked to end at once"
+    )
+    for earlier in ({"cause": "preempted"}, {**drained, "asked": None}):
+        assert ended_by(earlier, over=True) == "preempted"
+    assert ended_by({"cause": "none", "asked": None}, over=True) == "finished"
+    assert ended_by({"cause": None}, over=True) == "not known"
+    assert ended_by({"cause": None}, over=False) == "it runs"
