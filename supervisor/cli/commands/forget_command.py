@@ -1,7 +1,6 @@
 """``trainwarden forget``: take a job off the list."""
 
 import json
-import os
 import shlex
 import shutil
 from contextlib import closing
@@ -31,6 +30,7 @@ from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import acquire
+from supervisor.host.snapshots.snapshot_catalog import snapshot_directories
 from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.wire.paths import StatePaths
 
@@ -76,17 +76,15 @@ def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) 
 def _left(files: JobFiles) -> str:
     """Where the snapshots of a job lie that nobody finds by its name any more; empty: it
     had none, or they are not the caller's to see."""
-    kept = [
-        one
-        for one in (files.memory, files.paths.snapshots, files.paths.compilations)
-        if one is not None and os.path.isdir(one) and os.access(one, os.R_OK)  # noqa: PTH112  # never raises
-    ]
-    if files.paths.snapshots not in kept:
+    paths = files.paths
+    tiers = [one for one in (files.memory, paths.snapshots) if one is not None]
+    holding = [one for one in tiers if snapshot_directories(one)]
+    if not holding:
         return ""
-    named = shlex.join(map(str, kept))
+    kept = [*holding, *(one for one in (paths.compilations,) if one.is_dir())]
     return (
-        f"; its snapshots stay in {files.paths.snapshots} until a new run of that name"
-        f" begins: `rm -r {named}` removes them now"
+        f"; its snapshots stay in {' and '.join(map(str, holding))} until a new run of that"
+        f" name begins: `rm -r {shlex.join(map(str, kept))}` removes them now"
     )
 
 

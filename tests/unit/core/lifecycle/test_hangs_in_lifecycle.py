@@ -133,6 +133,7 @@ def test_who_was_not_asked_to_end_is_not_told_so() -> None:
     asked, _ = happen(running(), DrainRequested("Ctrl-C"), drained())
     ends = [run.history.last for run in (outside, asked)]
     assert [one.asked for one in ends if one] == [None, AskedEnd.SAVED]
+    assert len({one.words for one in AskedEnd}) == len(AskedEnd)
 
 
 def test_who_waits_for_a_snapshot_of_what_may_hang_is_told() -> None:
