@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +20,13 @@ from supervisor.core.text.visible import visible
 from supervisor.host.memory.main_memory import capacity
 from supervisor.runtime.measuring.certification import forget
 from supervisor.wire.paths import AttemptPaths
+
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+
+class TerminatedError(BaseException):
+    """Whoever calls is to end: no fault that a command could answer to."""
+
 
 POOL_PART = 0.7
 """Of the main memory that is free: the script's own data need some, too."""
@@ -41,6 +49,7 @@ def size_of(text: str | None, option: str) -> int | None:
 def directory_for(state_dir: Path, prefix: str) -> Generator[Path]:
     """A directory for the files of attempts, removed after. Its name has the ``prefix`` and
     the process that makes it."""
+    before = signal.signal(signal.SIGTERM, _terminated)
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         _remove_left(state_dir, prefix)
@@ -51,8 +60,19 @@ def directory_for(state_dir: Path, prefix: str) -> Generator[Path]:
         fail(state_sentence(state_dir, error))
     try:
         yield root
+    except TerminatedError:
+        fail("SIGTERM: ended before it was measured", exit_code=EXIT_TERMINATED)
+    except KeyboardInterrupt:
+        fail("interrupted before it was measured", exit_code=EXIT_INTERRUPTED)
     finally:
         forget(root)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminated(_number: int, _frame: object) -> None:
+    """Once: what is begun by it must come to its end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise TerminatedError
 
 
 def _remove_left(state_dir: Path, prefix: str) -> None:
@@ -75,8 +95,3 @@ def fail_after(error: Exception, failed: AttemptPaths | None) -> NoReturn:
     if failed is not None:
         said.append(last_words(failed.crash, failed.output))
     fail("\n".join(said), exit_code=1)
-
-
-def fail_interrupted() -> NoReturn:
-    """End it as Ctrl-C asked."""
-    fail("interrupted before it was measured", exit_code=EXIT_INTERRUPTED)

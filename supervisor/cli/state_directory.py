@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 OTHER = "choose another with --state-dir"
@@ -14,13 +15,13 @@ def state_sentence(root: Path, error: OSError) -> str:
     return f"cannot write to the state directory {root}: {error.strerror}; {OTHER}"
 
 
-def unwritable(root: Path) -> str | None:
-    """Why nothing could be kept there, as a sentence; None: it could be. Nothing is made."""
-    place = next(one for one in (root, *root.parents) if os.path.lexists(one))
-    if not os.path.isdir(place):  # noqa: PTH112  # never raises
-        number = errno.ENOTDIR
-    elif not os.access(place, os.W_OK | os.X_OK):
-        number = errno.EROFS if os.geteuid() == 0 else errno.EACCES
-    else:
-        return None
-    return state_sentence(root, OSError(number, os.strerror(number)))
+def unwritable(root: Path, *, wanted: Path | None = None) -> str | None:
+    """Why nothing could be kept in ``root``, as a sentence; None: it could be. Nothing of it
+    is left. ``wanted``: a directory below ``root`` that is to be used."""
+    lowest = root if wanted is None else wanted
+    place = next(one for one in (lowest, *lowest.parents) if os.path.lexists(one))
+    try:  # some file systems refuse what permissions allow: /proc
+        Path(tempfile.mkdtemp(prefix=".trainwarden-", dir=place)).rmdir()
+    except OSError as error:
+        return state_sentence(root, error)
+    return None

@@ -10,6 +10,9 @@ from typing_extensions import override
 
 from supervisor.cli.options import fail
 
+LIKE = 0.75
+"""How like a command a word must be to be meant as it, from 0 to 1, where it begins with
+another letter: ``rnu`` is ``run``, ``bogus`` is not ``logs``."""
 COMPLETION = 'eval "$(_TRAINWARDEN_COMPLETE=bash_source trainwarden)"'
 
 
@@ -47,6 +50,14 @@ def _meant(path: str, name: str, known: Sequence[str]) -> str:
         return f"to run a script say `{path} run {name}`"
     if name == "completion":
         return f"for completion in bash say `{COMPLETION}`"
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    near = _nearest(name, known)
+    hint = f"did you mean {near!r}? " if near is not None else ""
     return f"{hint}`{path} --help` lists them"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str | None:
+    """The command that was meant; None: none is like it."""
+    close = difflib.get_close_matches(name, known, n=3)
+    surely = difflib.get_close_matches(name, known, n=1, cutoff=LIKE)
+    same = [one for one in close if one[0] == name[0]]
+    return next(iter([*surely, *same]), None)

@@ -162,6 +162,8 @@ def begin(
         )
     run_paths = paths_of(row, paths)
     greeting = _greeting(job, row, run_paths, start)
+    if row.id != (latest or row).id:
+        greeting += _name_before(job, latest)
     if edited:
         greeting += f"; {UNPROMISED}: {OTHER_SCRIPT}"
     if row.place is None:
@@ -206,7 +208,7 @@ def planned_start(
         earlier = replace(earlier, has_snapshot=True)
     start = _start(job, earlier, choice)
     if latest is None or start is ResumeDecision.FRESH:
-        return f"a new run of {job.script}"
+        return f"a new run of {job.script}{_name_before(job, latest)}"
     return _greeting(job, latest, paths_of(latest, paths), start)
 
 
@@ -239,6 +241,18 @@ def _make_room(job: Job, row: RunRow, paths: RunPaths) -> None:
         memory is not None
     ):  # what cannot be given back of dead runs is tried again later
         sweep(memory.parent, but=memory)
+
+
+def _name_before(job: Job, latest: RunRow | None) -> str:
+    """What a name was before a new run of another script took it, and what becomes of that;
+    empty: it was of the same one, or of none."""
+    if latest is None or latest.script == str(job.script):
+        return ""
+    return (
+        f"; the name {job.name!r} was that of {latest.script} before: the snapshots of its"
+        " run are removed as this one begins, its logs and incidents stay (--name gives"
+        " another name)"
+    )
 
 
 def _greeting(job: Job, row: RunRow, paths: RunPaths, start: ResumeDecision) -> str:

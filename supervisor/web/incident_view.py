@@ -8,6 +8,7 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, incident_headline
 from supervisor.core.diagnosis.result import changed_to
+from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.text.units import format_size
 from supervisor.web.allocator_drawing import blocks_figure, map_figure
 from supervisor.web.attempt_evidence import AttemptEvidence
@@ -182,7 +183,7 @@ def log_part(dossier: IncidentDossier) -> list[Node]:
 
 
 def stacks_part(dossier: IncidentDossier) -> list[Node]:
-    """Of all threads, where it was killed for a hang."""
+    """Of all threads, where it was killed for a hang or crashed in native code."""
     stacks = dossier.incident.get("stacks") or ""
     return [_printed("Stacks", stacks)] if stacks else []
 
@@ -274,6 +275,13 @@ def upstream_text(dossier: IncidentDossier) -> str:
             [f"  {autopsy['asked_by']}"] if autopsy.get("asked_by") else [],
         ),
         ("Evidence", reasons),
+        (
+            "Stack",
+            [
+                f"  {line}"
+                for line in current_thread(incident.get("stacks") or "").splitlines()
+            ][:TRACE_LINES],
+        ),
         (
             "Traceback",
             [f"  {line}" for line in evidence.traceback.splitlines()[-TRACE_LINES:]],

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import WITHOUT, incident_headline, own_text
+from supervisor.core.diagnosis.result import AskedEnd
+from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
@@ -23,6 +25,8 @@ from supervisor.web.markup import Element, Node, tag
 from supervisor.web.phase_bar import TimeSpent, phase_figure
 from supervisor.web.scales import figure, seconds_text
 
+MOST_STACK = 4096
+"""Characters of a stack in a list."""
 LISTED = 50
 """Attempts and incidents that are listed, the newest."""
 
@@ -262,11 +266,6 @@ def _attempt_row(
 ) -> Element:
     start, end = (at / whole * BAR for at in span)
     cause = one["cause"]
-    how = (
-        "finished"
-        if cause == "none"
-        else cause or ("not known" if ended else "it runs")
-    )
     kind = "good" if cause == "none" else ("bad" if cause else "open")
     kind = "asked" if cause == "preempted" else kind
     bar = tag(
@@ -299,9 +298,19 @@ def _attempt_row(
         tag("td", local_time(one["began_at"])),
         tag("td", lasted),
         tag("td", steps),
-        tag("td", how.replace("_", " ")),
+        tag("td", ended_by(one, over=ended)),
         tag("td", (one["remedy"] or "").replace("_", " ")),
     )
+
+
+def ended_by(one: Mapping[str, Any], *, over: bool) -> str:
+    """What ended an attempt, in words. ``over``: its run is."""
+    if one.get("asked") in set(AskedEnd):
+        return AskedEnd(one["asked"]).words
+    if one["cause"] == "none":
+        return "finished"
+    how = one["cause"] or ("not known" if over else "it runs")
+    return str(how).replace("_", " ")
 
 
 def incidents_part(
@@ -330,8 +339,18 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
         tag("strong", title),
         tag("span", where, class_="note"),
         tag("span", why) if why else None,
+        _crashed_thread(one),
         tag("span", f"Answer: {remedy['kind'].replace('_', ' ')}{because}."),
         tag("span", lost) if lost else None,
+    )
+
+
+def _crashed_thread(one: Mapping[str, Any]) -> Element | None:
+    """Its stack, where native code crashed; all threads are in the report of the incident."""
+    stack = current_thread(str(one.get("stacks") or ""))[:MOST_STACK]
+    name = f"Stack of the crash, incident {one['id']}"
+    return (
+        tag("pre", stack, tabindex=0, role="region", aria_label=name) if stack else None
     )
 
 

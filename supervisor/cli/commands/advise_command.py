@@ -13,7 +13,6 @@ from supervisor.cli.foreground.foreground_run import job_of
 from supervisor.cli.measuring import (
     directory_for,
     fail_after,
-    fail_interrupted,
     free_pool,
     say,
 )
@@ -279,7 +278,5 @@ def _advice(job: Job, state_dir: Path | None, question: TrialQuestion) -> Advice
             return AlternativeTrials(job, question, root, say=say).advice()
         except AdviseError as error:
             fail_after(error, error.failed)
-        except KeyboardInterrupt:
-            fail_interrupted()
         except (LedgerError, OSError) as error:
             fail(f"the script cannot be tried: {error}", exit_code=1)

@@ -12,7 +12,6 @@ from supervisor.cli.foreground.foreground_run import job_of
 from supervisor.cli.measuring import (
     directory_for,
     fail_after,
-    fail_interrupted,
     free_pool,
     say,
     size_of,
@@ -177,8 +176,6 @@ def _measured(estimation: Estimation) -> MeasuredScript:
         return estimation.measured()
     except EstimateError as error:
         fail_after(error, error.failed)
-    except KeyboardInterrupt:
-        fail_interrupted()
     except (LedgerError, OSError) as error:
         fail(f"the script cannot be measured: {error}", exit_code=1)
 

@@ -1,6 +1,7 @@
 """``trainwarden forget``: take a job off the list."""
 
 import json
+import shlex
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -19,11 +20,17 @@ from supervisor.cli.sources.daemon_client import (
     box_option,
     directory_of,
 )
-from supervisor.cli.sources.job_lookup import files_of, never_begun, refuse_as_root
+from supervisor.cli.sources.job_lookup import (
+    files_of,
+    kept_of,
+    never_begun,
+    refuse_as_root,
+)
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import acquire
+from supervisor.host.snapshots.snapshot_catalog import snapshot_directories
 from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.wire.paths import StatePaths
 
@@ -50,6 +57,7 @@ def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) 
         running.refuse("then it can be forgotten")
     begun = snapshots and not never_begun(state_dir, job)
     files = files_of(state_dir, job) if begun else None
+    left = None if snapshots else kept_of(state_dir, job)
     if files is not None:
         refuse_as_root(files, "remove its snapshots")
     client = answering(state_dir)
@@ -61,7 +69,23 @@ def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) 
     if files is not None:
         _remove(files)
     told = {"job": job, "snapshots_removed": snapshots}
-    click.echo(json.dumps(told) if as_json else f"{job}: forgotten")
+    told_left = "" if left is None else _left(left)
+    click.echo(json.dumps(told) if as_json else f"{job}: forgotten{told_left}")
+
+
+def _left(files: JobFiles) -> str:
+    """Where the snapshots of a job lie that nobody finds by its name any more; empty: it
+    had none, or they are not the caller's to see."""
+    paths = files.paths
+    tiers = [one for one in (files.memory, paths.snapshots) if one is not None]
+    holding = [one for one in tiers if snapshot_directories(one)]
+    if not holding:
+        return ""
+    kept = [*holding, *(one for one in (paths.compilations,) if one.is_dir())]
+    return (
+        f"; its snapshots stay in {' and '.join(map(str, holding))} until a new run of that"
+        f" name begins: `rm -r {shlex.join(map(str, kept))}` removes them now"
+    )
 
 
 def _forget(paths: StatePaths, job: str) -> None:

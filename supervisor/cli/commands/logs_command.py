@@ -24,6 +24,7 @@ from supervisor.cli.sources.daemon_client import (
 )
 from supervisor.cli.sources.ledger_reader import reading
 from supervisor.core.text.terminal_filter import without_begun, without_colours
+from supervisor.core.text.units import counted
 from supervisor.core.text.visible import visible
 from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.service.lock import is_locked
@@ -32,6 +33,9 @@ from supervisor.runtime.status_builder import paths_of
 from supervisor.wire.paths import RunPaths, StatePaths
 
 POLL_SECONDS = 0.3
+BETWEEN = "\n--- attempt {} ---"
+"""On a terminal, between what two attempts printed: the one before may have ended within a
+line."""
 MOST_OF_A_LINE = 64 * 1024
 """What is longer is told in pieces: some scripts never end a line."""
 
@@ -66,9 +70,16 @@ class Visible(Raw):
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._rest = ""
+        self._shown: int | None = None
+        """The attempt whose output was shown last."""
 
     @override
     def put(self, attempt: int, content: bytes) -> None:
+        if content and self._shown not in {None, attempt}:
+            self.close()
+            super().put(attempt, f"{BETWEEN.format(attempt)}\n".encode())
+        if content:
+            self._shown = attempt
         text = self._rest + self._decoder.decode(content)
         whole, self._rest = without_begun(text)
         self._show(attempt, whole)
@@ -208,7 +219,7 @@ def _from_files(
     if number == newest == 0 and not begins:
         fail(f"{job} has printed nothing: no attempt of it has begun")
     if not 1 <= number <= newest and not begins:
-        fail(f"{job} has had {newest} attempts, not {number}")
+        fail(f"{job} has had {counted(newest, 'attempt')}, not {number}")
     files = paths_of(run, paths)
     offset: int | None = None
     while True:

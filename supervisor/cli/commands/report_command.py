@@ -1,6 +1,7 @@
 """``trainwarden report``: a page about a run, or about an incident, in one file."""
 
 import os
+import shlex
 import socket
 from collections.abc import Callable
 from datetime import datetime
@@ -57,10 +58,21 @@ def report(
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        fail(f"cannot write {output}: {error.strerror}", exit_code=1)
+        fail(
+            f"cannot write {output}: {error.strerror}; {_way_out(output)}", exit_code=1
+        )
     size = output.stat().st_size
     value = {"report": str(output.absolute()), "bytes": size}
     show(value, [f"wrote {output} ({format_size(size)})"], as_json=as_json)
+
+
+def _way_out(output: Path) -> str:
+    """What to do where a page could not be written there."""
+    parent = output.parent
+    other = "name another file with -o"
+    if os.path.lexists(parent):
+        return other
+    return f"make the directory (`mkdir -p {shlex.quote(str(parent))}`), or {other}"
 
 
 def _text(state_dir: Path | None, what: str, *, redacted: bool) -> str:

@@ -98,7 +98,9 @@ def tell_plan(
     job: Job, paths: StatePaths, choice: ResumeOptions, *, as_json: bool
 ) -> int:
     """Print it, with what ``check`` has against it; the exit code."""
-    if (against := unwritable(paths.root)) is not None:
+    if (
+        against := unwritable(paths.root, wanted=paths.lock(job.name).parent)
+    ) is not None:
         fail(against)
     try:
         plan = plan_of(job, paths, choice)

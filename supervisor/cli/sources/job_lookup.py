@@ -35,6 +35,18 @@ def files_of(state_dir: Path | None, job: str) -> JobFiles:
     return found
 
 
+def kept_of(state_dir: Path | None, job: str) -> JobFiles | None:
+    """The same; None where there are none, or they are not told."""
+    client = answering(state_dir)
+    if client is None:
+        where = directory_of(state_dir)
+        return _stored(where, job) if where.is_dir() else None
+    try:
+        return _asked(client, job, named=state_dir is not None)
+    except (NoDaemonError, RefusedError):
+        return None
+
+
 def never_begun(state_dir: Path | None, job: str) -> bool:
     """Whether ``job`` is one of the daemon's of which no run has begun: it has no files."""
     client = answering(state_dir)

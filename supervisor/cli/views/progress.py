@@ -9,6 +9,7 @@ from supervisor.core.jobs.job_status import (
     SnapshotPlan,
 )
 from supervisor.core.text.units import (
+    counted,
     format_duration,
     format_loss,
     format_loss_at,
@@ -214,7 +215,7 @@ def reached_line(status: JobStatus) -> str:
     parts = (
         _of("epoch", _from_one(status.epoch), status.epochs),
         _of("step", status.step_in_epoch, status.steps_per_epoch),
-        f"{status.step} steps in all",
+        f"{counted(status.step, 'step')} in all",
         loss_beside_step(status, format_loss),
     )
     return ", ".join(part for part in parts if part)

@@ -85,7 +85,7 @@ ADVICE: dict[Cause, str] = {
     ),
     Cause.NATIVE_CRASH: (
         "Native code crashed, and nothing in the log explains it better. If it comes "
-        "back in the same place, report it with the stack."
+        "back in the same place, report it with the stack to whoever makes what crashed."
     ),
     Cause.PREEMPTED: (
         "Trainwarden did not end the process. Somebody outside did (a scheduler, an "
@@ -156,6 +156,15 @@ OWN_ERROR_AT = (
     "there is one. It was raised at: {}"
 )
 """Of an exception whose place in the script is known."""
+ENDED_ITSELF = (
+    "The script left by sys.exit or exit (argparse and other libraries call it too), and "
+    "that code says that it failed: there is no traceback, and what the code means only "
+    "the script, or the end of its log, tells. Look for that call in it, and for what leads "
+    "there. Where it is meant as the end of training, let the script end with sys.exit(0): "
+    "the run is finished then. The same command goes on from the newest snapshot, where "
+    "there is one: with --accept-changes once the script was changed."
+)
+"""Of a script that ended with a code of its own choice, other than 0."""
 ENDED_AT_ONCE = (
     "Look for os._exit in the script and in what it calls, about that step, and at the end of "
     "the log: native code that ends its process mostly prints why before it does."

@@ -24,6 +24,7 @@ from supervisor.core.diagnosis.advice import (
     ADVICE,
     DEVICE_FULL,
     ENDED_AT_ONCE,
+    ENDED_ITSELF,
     LONGER_GRACE,
     NOT_SAVED,
     NOT_WRITABLE,
@@ -55,7 +56,13 @@ from supervisor.core.diagnosis.not_found import (
     missing_module,
     module_advice,
 )
-from supervisor.core.diagnosis.result import ASKED, Diagnosis, Reason
+from supervisor.core.diagnosis.result import (
+    ASKED,
+    OWN_EXIT,
+    STACK,
+    Diagnosis,
+    Reason,
+)
 from supervisor.core.diagnosis.scoring import (
     KILLED_ELSEWHERE,
     LONGEST,
@@ -77,7 +84,7 @@ from supervisor.core.diagnosis.signatures.process_rows import (
 )
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
-from supervisor.core.diagnosis.stack_traces import where
+from supervisor.core.diagnosis.stack_traces import crashed_in, where
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.text.units import format_duration
 from supervisor.wire.reasons import KillReason, RefusalReason
@@ -211,7 +218,7 @@ def _crashed_and_hung(evidence: Evidence) -> Diagnosis:
 def _killed_by_us(evidence: Evidence, killed: Killed) -> Diagnosis:
     """A hang is what a GPU that failed looks like from the program's side."""
     said = Reason(killed.sentence, "killed", code=killed.reason)
-    stacks = [Reason(frame, "stack") for frame in where(evidence.stacks)]
+    stacks = [Reason(frame, STACK) for frame in where(evidence.stacks)]
     if killed.reason is KillReason.UNKILLABLE:
         return _made(Cause.UNKILLABLE, said, *stacks)
     if killed.reason is KillReason.REFUSED:
@@ -282,7 +289,10 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     quotes = _quotes(best, claims)
     if cause is Cause.UNKNOWN and evidence.log_only and signal_in(evidence) == SIGKILL:
         return _killed_elsewhere(evidence, quotes)
-    reasons = quotes + exit_reasons(evidence)
+    said = {one.text for one in quotes}
+    reasons = quotes + [one for one in exit_reasons(evidence) if one.text not in said]
+    if cause is Cause.NATIVE_CRASH:
+        reasons += [Reason(frame, STACK) for frame in crashed_in(evidence.stacks)]
     reasons += [*figure_reasons(cause, memory), *device_reasons(cause, evidence.log)]
     made = _made(cause, *reasons, memory=memory)
     decided = reasons[0]  # the others may be of errors that the script handled
@@ -350,7 +360,8 @@ def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
     if said:
         first = said.splitlines()[0]
         sentence = f"The script itself ended, saying: {first[:LONGEST]}"
-    return _made(Cause.USER_ERROR, Reason(sentence, "exit"))
+    made = _made(Cause.USER_ERROR, Reason(sentence, OWN_EXIT))
+    return replace(made, advice=ENDED_ITSELF)
 
 
 def _by_exit(evidence: Evidence) -> Diagnosis | None:

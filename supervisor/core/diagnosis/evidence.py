@@ -97,7 +97,8 @@ class Evidence:
     non_finite: NonFinite | None = None
     """What the watch over the loss saw when it ended the attempt."""
     stacks: str = ""
-    """The stacks of all threads, taken before it was killed for a stall."""
+    """The stacks of all threads, taken before it was killed for a stall, or written by
+    Python as native code crashed."""
     gpus: tuple[Gpu, ...] = ()
     """The GPUs of the box after the end; empty: not known."""
     faulty_gpus: tuple[str, ...] = ()

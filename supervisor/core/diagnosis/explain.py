@@ -9,6 +9,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import (
     ADVICE,
     ASK_LOG,
+    ENDED_ITSELF,
     IN_SLICES,
     SLICES_CURED,
 )
@@ -17,6 +18,7 @@ from supervisor.core.diagnosis.not_found import missing_advice, missing_file
 from supervisor.core.diagnosis.result import (
     ASKED,
     FIGURES,
+    OWN_EXIT,
     Diagnosis,
     IncidentKind,
     Reason,
@@ -110,6 +112,7 @@ HEADLINES_OF: Mapping[str, str] = {
     CANCELLED: "Slurm's job was cancelled (scancel, or an administrator)",
     KILLED_ELSEWHERE: "SIGKILL ended it: most often the kernel sends that, for want of main memory",
     ONLY_VALIDATION: "only the validation loss became NaN or infinite",
+    OWN_EXIT: "the script ended itself as failed, by sys.exit or exit",
 }
 """What lines that say more than their cause does tell, by signature."""
 
@@ -185,7 +188,14 @@ def own_text_of(diagnosis: Diagnosis) -> str:
 
 def _quoted(reason: Reason) -> str:
     text = shortened(reason.text, 300)
-    return text if reason.line is None else f"{text} (log line {reason.line})"
+    where = quoted_from(reason.line, reason.source)
+    return f"{text} ({where})" if where else text
+
+
+def quoted_from(line: int | None, source: str | None) -> str:
+    """Which line that is, and of which file; empty where it is quoted from none."""
+    number = "" if line is None else f"line {line}"
+    return f"{source or ('log' if number else '')} {number}".strip()
 
 
 def _special(incident: Mapping[str, Any]) -> str | None:
@@ -255,7 +265,8 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
 def asks_for_log(incident: Mapping[str, Any]) -> bool:
     """Whether its advice is to look at the log of its attempt."""
     cause, advice = Cause(incident["cause"]), incident.get("advice") or ""
-    return cause in ASK_LOG and advice == ADVICE[cause] and _advice(incident) == advice
+    asked = advice in {ADVICE[cause], ENDED_ITSELF}
+    return cause in ASK_LOG and asked and _advice(incident) == advice
 
 
 def _what(incident: Mapping[str, Any], headline: str) -> str:
@@ -347,8 +358,9 @@ def _evidence(reasons: list[Mapping[str, Any]]) -> str:
         return ""
     lines = ["How we know:"]
     for reason in reasons[:6]:
-        where = "" if reason.get("line") is None else f"log line {reason['line']}: "
-        lines.append(f"  {where}{shortened(str(reason['text']), 300)}")
+        where = quoted_from(reason.get("line"), reason.get("source"))
+        told = shortened(str(reason["text"]), 300)
+        lines.append(f"  {where}: {told}" if where else f"  {told}")
     return "\n".join(lines)
 
 
@@ -356,8 +368,8 @@ def _stacks(incident: Mapping[str, Any]) -> str:
     if not incident.get("stacks"):
         return ""
     return (
-        "The stacks of all its threads are kept with the incident: `trainwarden "
-        "incidents --json` prints them."
+        "The stacks of all its threads are kept with the incident: `trainwarden report "
+        f"{incident['id']} -o FILE` shows them."
     )
 
 

@@ -12,8 +12,20 @@ from supervisor.core.text.plain import plain
 
 FIGURES = "memory"
 """Signature of the reason that tells what was asked for and what was there."""
+OWN_EXIT = "sys_exit"
+"""Signature of the reason that tells that the script ended itself."""
+STACK = "stack"
+"""Signature of a frame of a stack."""
 ASKED = "stop"
 """Signature of the reason that tells that we had asked for the end."""
+
+
+class ReasonSource(enum.StrEnum):
+    """Where a quoted line stands, if that is not what the attempt printed."""
+
+    FAULT = "fault.log"
+    """What faulthandler wrote, beside the output of the attempt."""
+    KERNEL = "kernel log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,8 @@ class Reason:
     """Line number in the log, from 1; None: not from the log."""
     code: str | None = None
     """The enum that ``text`` puts into words (``wire.reasons``); None: there is none."""
+    source: ReasonSource | None = None
+    """Where it is quoted from; None: from what the attempt printed, or from nowhere."""
 
     def __post_init__(self) -> None:
         """Keep it quotable: it is shown on pages, in messages and on terminals."""
@@ -46,6 +60,32 @@ class Diagnosis:
     """Which kind of shortage, and who held what; None: it was no shortage of memory."""
     advice: str = ""
     """One or two sentences for a person: what it means and what would help."""
+
+
+class AskedEnd(enum.StrEnum):
+    """How an attempt ended that we had asked to."""
+
+    SAVED = "saved"
+    """It saved its state, or had none to save, and ended."""
+    AT_ONCE = "at_once"
+    """By force, without a further snapshot, as somebody wanted."""
+    UNSAVED = "unsaved"
+    """Before its state was saved, by itself or as its time for that was over."""
+    PLANNED = "planned"
+    """For a planned restart, its state saved."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _ASKED_WORDS[self]
+
+
+_ASKED_WORDS = {
+    AskedEnd.SAVED: "asked to end (drained)",
+    AskedEnd.AT_ONCE: "asked to end at once",
+    AskedEnd.UNSAVED: "asked to end; its state was not saved",
+    AskedEnd.PLANNED: "a planned restart",
+}
 
 
 class IncidentKind(enum.StrEnum):

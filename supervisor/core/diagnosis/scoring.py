@@ -17,7 +17,7 @@ from supervisor.core.diagnosis.exit_status import (
     signal_of,
 )
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
-from supervisor.core.diagnosis.result import Reason
+from supervisor.core.diagnosis.result import Reason, ReasonSource
 from supervisor.core.diagnosis.signatures.all_rows import BY_ID
 from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import (
@@ -97,7 +97,8 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
     """
     yield from _crash_claims(evidence)
     yield from kernel_claims(evidence)
-    yield from (_claim(hit) for hit in evidence.fault.hits)
+    for hit in evidence.fault.hits:
+        yield _from(_claim(hit), ReasonSource.FAULT, line=hit.line)
     for claim in _log_claims(evidence, outlived=outlived):
         # What a script handled says nothing of the exception that ended it.
         if evidence.crash is None or claim.reason.signature != READ_ONLY:
@@ -118,7 +119,18 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
 
 def kernel_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
-    return (_claim(hit) for hit in evidence.kernel.hits)
+    return (
+        _from(_claim(hit), ReasonSource.KERNEL, line=None)
+        for hit in evidence.kernel.hits
+    )
+
+
+def _from(
+    claim: ScoredSignal, source: ReasonSource, *, line: int | None
+) -> ScoredSignal:
+    """``claim``, quoted from elsewhere than what the attempt printed. ``line``: None where
+    its number is that of an extract, in which nobody can look it up."""
+    return replace(claim, reason=replace(claim.reason, source=source, line=line))
 
 
 def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:

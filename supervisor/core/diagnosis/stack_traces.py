@@ -35,7 +35,7 @@ def where(stacks: str) -> list[str]:
             frames = []
         found = _FRAME.match(line)
         if found is not None and len(frames) < FRAMES:
-            frames.append(f"{found['name']} ({found['file']}, line {found['line']})")
+            frames.append(_named(found))
     return frames
 
 
@@ -55,7 +55,53 @@ def place_in_script(traceback: str) -> str | None:
     return own[-1].strip() if own else None
 
 
+_NOT_SCRIPT = re.compile(rf"{_LIBRARY.pattern}|/trainers/(?:launch\.py$|process/)")
+"""Ours are not below site-packages where they run from a checkout."""
 _CURRENT = re.compile(r"^Current thread .*\n((?:  File .*\n?)+)", re.MULTILINE)
+_FATAL = "Fatal Python error: "
+MOST_STACKS = 48 * 1024
+"""Characters of the stacks of a crash that are kept."""
+
+
+def stacks_of_crash(fault: str) -> str:
+    """What faulthandler wrote as the process crashed, up to a bound: without the stacks that
+    it was asked for before. Empty: it wrote none."""
+    at = fault.rfind(_FATAL)
+    if at < 0 or _THREAD.search(fault, at) is None:
+        return ""
+    told = fault[at:].rstrip()
+    return told if len(told) <= MOST_STACKS else f"{_shorter(told)}\n…"
+
+
+def _shorter(told: str) -> str:
+    """The crashed thread is in it, wherever it stands in the list."""
+    current = current_thread(told)
+    return f"{told[: MOST_STACKS - len(current)]}\n…\n\n{current}"[:MOST_STACKS]
+
+
+def current_thread(stacks: str) -> str:
+    """The stack of the thread that crashed, as faulthandler wrote it; empty: it is not
+    there."""
+    found = _CURRENT.search(stacks)
+    return found[0].rstrip() if found else ""
+
+
+def crashed_in(stacks: str) -> list[str]:
+    """Where the thread that crashed was, in a sentence a frame: the innermost, and the
+    innermost of the script."""
+    frames = [
+        one for one in map(_FRAME.match, current_thread(stacks).splitlines()) if one
+    ]
+    own = [one for one in frames[1:] if not _NOT_SCRIPT.search(one["file"])]
+    return [
+        f"{'It crashed in' if at == 0 else 'called by'} {_named(one)}"
+        for at, one in enumerate([*frames[:1], *own[: FRAMES - 2]])
+    ]
+
+
+def _named(frame: re.Match[str]) -> str:
+    return f"{frame['name']} ({frame['file']}, line {frame['line']})"
+
 
 GENERATOR = "tensorflow/python/ops/script_ops.py"
 """Python code below an op: what it makes tensors of is a batch, not the data set."""

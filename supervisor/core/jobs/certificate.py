@@ -1,14 +1,18 @@
 """The certificate of a script: whether runs of it that were killed end as one that was not."""
 
 import enum
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from supervisor.core.jobs.changing_lines import ChangingLine, likeliest
+from supervisor.core.jobs.compared_names import in_words
 from supervisor.core.text.units import counted
 
 NAMED = 8
-"""Of what differs, so many are named."""
+"""Of what differs, so many kinds are named."""
+PLACE = re.compile(r"\S+:\d+ ")
+"""A line of the script, at the beginning of a reason."""
 LINES = 5
 """Of the script's lines, so many are shown."""
 
@@ -188,8 +192,13 @@ HIDDEN = (
 
 
 def said_before(unpromised: Sequence[str]) -> list[str]:
-    """That a run had told each of the reasons."""
-    return [f"the run had said so: {one}" for one in unpromised]
+    """That a run had told each of the reasons: of those that begin with the same line of
+    the script, the first."""
+    found: dict[str, str] = {}
+    for one in unpromised:
+        place = PLACE.match(one)
+        found.setdefault(one if place is None else place[0], one)
+    return [f"the run had said so: {one}" for one in found.values()]
 
 
 def kills_among(steps: int, draws: Sequence[float]) -> tuple[int, ...]:
@@ -214,6 +223,7 @@ def deaths_among(
     )
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _listed(paths: tuple[str, ...]) -> str:
+    names = in_words(paths)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

@@ -8,7 +8,7 @@ from supervisor.core.diagnosis.diagnose import diagnose, from_outside
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.explain import own_text_of, verdict_sentence
-from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
+from supervisor.core.diagnosis.result import AskedEnd, Diagnosis, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import (
     Effect,
     End,
@@ -74,6 +74,7 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
     history = run.history.updated(
         cause=diagnosis.cause,
         outside=from_outside(diagnosis, evidence),
+        asked=_how_asked(run, evidence, diagnosis),
         subject=evidence.subject if diagnosis.cause in FOR_MEMORY else None,
         last_step=event.last_step,
         snapshot_step=event.snapshot_step,
@@ -111,6 +112,20 @@ def _grace_that_was_over(run: RunState) -> float | None:
     if run.killed is not None or run.killing not in over:
         return None
     return run.grace_seconds
+
+
+def _how_asked(
+    run: RunState, evidence: Evidence, diagnosis: Diagnosis
+) -> AskedEnd | None:
+    """None: it ended otherwise, whatever it had been asked."""
+    if diagnosis.cause is not Cause.PREEMPTED:
+        return None
+    if evidence.drained:
+        return AskedEnd.SAVED if run.restart is None else AskedEnd.PLANNED
+    if run.stop is not None and run.stop.at_once:
+        return AskedEnd.AT_ONCE
+    asked = evidence.stop_requested or evidence.grace_seconds is not None
+    return AskedEnd.UNSAVED if asked else None
 
 
 def _as_asked(run: RunState, event: Exited, diagnosis: Diagnosis) -> bool:

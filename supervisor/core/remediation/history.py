@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import AskedEnd, RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.remediation.overrides import Overrides
@@ -57,6 +57,9 @@ class AttemptHistory(FitMemory):
     """What it said itself as it failed, in one line; None: it did not, or it is not known."""
     outside: bool = False
     """Whether kernel or systemd tell that somebody outside ended it."""
+    asked: AskedEnd | None = None
+    """How it ended as we had asked it to; None: we had not, or an older version did not
+    keep it."""
     started: bool = True
     """False: no process came of it, so it tells nothing about training."""
     remedy: RemedyKind | None = None

@@ -12,7 +12,7 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import unsliceable
-from supervisor.core.diagnosis.explain import HEADLINES
+from supervisor.core.diagnosis.explain import diagnosis_headline
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.remediation.conditions import named_by_driver
 from supervisor.core.remediation.confirmation import in_vain, sentence
@@ -166,7 +166,8 @@ class Policy:
         if fruitless >= budget:
             again = f"{fruitless} restarts" if fruitless != 1 else "a restart"
             several = len(escalation.remedy_steps) > 1
-            why = escalation.stop if several else HEADLINES[cause]
+            told = diagnosis_headline(case.diagnosis)
+            why = escalation.stop if several else told
             if refused is not None and not lasting:
                 why = refused.sentence
             return f"{again} brought no progress: {why}"

@@ -101,7 +101,8 @@ class IncidentRow:
     """None: nobody has said that it was seen."""
     acknowledged_by: str | None
     stacks: str
-    """Of all threads, where it was killed for a hang; else empty."""
+    """Of all threads, where it was killed for a hang or crashed in native code; else
+    empty."""
     autopsy: Stored[dict[str, Any]] | None
     """Which kind of shortage of memory, and who held what (``core.memory.oom_analysis``)."""
     proof: Stored[dict[str, Any]] | None

@@ -146,7 +146,7 @@ class AttemptHandle:
         self.telemetry.close()
         evidence = replace(
             exited.evidence,
-            stacks=self.stacks_text,
+            stacks=self.stacks_text or exited.evidence.stacks,
             own_pids=remains.pids,
             oom_kills_before_kill=self._oom_kills_before_kill,
         )

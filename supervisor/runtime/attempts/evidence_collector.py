@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import NATIVE, signal_of
 from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
 from supervisor.core.diagnosis.stack_traces import (
     named_subject,
+    stacks_of_crash,
     subject_in_stack,
 )
 from supervisor.core.diagnosis.systemd_result import UnitEnd
@@ -65,6 +67,7 @@ def gather(
         crash=crash,
         log=log.findings(),
         fault=_fault(files.fault),
+        stacks=_stacks(files.fault, record),
         dump=None if memory_map is None else figures_of(memory_map),
         memory=_findings(files, memory_map, page),
         no_room=found_no_room(record, launched=view.launched),
@@ -139,6 +142,12 @@ def _fault_text(path: Path) -> str:
             return file.read(MOST_STACK_BYTES).decode(errors="replace")
     except OSError:
         return ""
+
+
+def _stacks(path: Path, record: ExitRecord | None) -> str:
+    """Those of its crash: a worker that it forked writes to the same file."""
+    native = record is None or signal_of(record) in NATIVE
+    return stacks_of_crash(_fault_text(path)) if native else ""
 
 
 def _most(*counts: int | None) -> int | None:

@@ -30,6 +30,9 @@ class AttemptRecord:
     """How long it was seen."""
     cause: str | None
     """Why it ended; None: it runs, or nobody knows."""
+    asked: str | None
+    """How it ended as it was asked to (``core.diagnosis.result.AskedEnd``); None: it was
+    not asked, or an older version did not keep it."""
     remedy: str | None
     restored_step: int | None
     last_step: int | None
@@ -131,6 +134,7 @@ def _attempt(one: ArchivedAttempt) -> AttemptRecord:
         began_at=utc(one.began_at),
         seconds=one.seconds,
         cause=history.cause,
+        asked=history.asked,
         remedy=history.remedy,
         restored_step=history.restored_step,
         last_step=history.last_step,

@@ -111,3 +111,20 @@ def test_a_backup_that_cannot_be_written_does_not_blame_the_ledger(
     done = CliRunner().invoke(trainwarden, words)
     assert done.exit_code == 1
     assert f"the backup {target} cannot be written: No such file" in done.output
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("statsu", "status"), ("rnu", "run"), ("incident", "incidents"), ("bogus", None)],
+)
+def test_what_is_no_command_is_told_with_what_was_meant(
+    word: str, meant: str | None
+) -> None:
+    """Only where a command is like it."""
+    done = CliRunner().invoke(trainwarden, [word], prog_name="trainwarden")
+    assert done.exit_code == 2
+    if meant is None:
+        assert "did you mean" not in done.output
+    else:
+        assert f"did you mean {meant!r}?" in done.output
+    assert "`trainwarden --help` lists them" in done.output

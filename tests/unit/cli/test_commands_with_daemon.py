@@ -122,6 +122,11 @@ def test_a_job_to_look_at(daemon: Daemon, tmp_path: Path) -> None:
     """As report and as page: through the daemon, with the rights of who asks."""
     finished(tmp_path)
     text = invoke("report", "train", "-o", "-").stdout
+    nowhere = tmp_path / "none" / "x.html"
+    refused = invoke("report", "train", "-o", nowhere)
+    assert refused.exit_code == 1
+    assert f"make the directory (`mkdir -p {nowhere.parent}`)" in refused.output
+    assert "or name another file with -o" in refused.output
     assert text.startswith("<!doctype html>")
     assert "train, run 1" in text
     site = BoxSite(source=lambda: source_of(None))
@@ -305,12 +310,18 @@ def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     assert "there is no job" in invoke("forget", "train").output
     assert any(files.snapshots.iterdir())
     assert compiled.exists()
+    finished(tmp_path)
+    run = daemon.api.files(daemon.caller, "train").paths
+    said = invoke("forget", "train").output
+    assert f"its snapshots stay in {run.snapshots} until a new run" in said
+    assert f"{run.snapshots} {run.compilations}` removes them now" in said
+    assert any(run.snapshots.iterdir())
     assert daemon.api.book.audit()[-1].did == "forget"
     with contextlib.closing(Ledger(daemon.api.ledger.path, read_only=True)) as ledger:
         assert ledger.latest_runs() == []
     finished(tmp_path)
     files = daemon.api.files(daemon.caller, "train").paths
-    assert files.root.name == "run-2"
+    assert files.root.name == "run-3"
     (attempt,) = (files.root / "attempts").iterdir()
     assert attempt.name == "0001"
     assert told("forget", "train", "--snapshots")["snapshots_removed"]
@@ -361,7 +372,7 @@ def test_a_run_in_the_foreground_is_forgotten(mine: Path) -> None:
     assert refused.exit_code == 1
     assert "old runs" in refused.output
     held.release()
-    assert told("forget", "old")["job"] == "old"
+    assert invoke("forget", "old").output == "old: forgotten\n"
     assert told("status") == []
     assert invoke("forget", "old").exit_code == 2
     assert told("quarantine")[0]["job"] == "old"

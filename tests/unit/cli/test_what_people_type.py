@@ -153,6 +153,40 @@ def test_what_would_be_done(trainwarden: Trainwarden) -> None:
     assert not list(trainwarden.state.rglob("attempts/0002"))
 
 
+def test_a_name_that_was_another_scripts(trainwarden: Trainwarden) -> None:
+    """Before its snapshots are removed for the new run, and as that begins."""
+    assert trainwarden("run", "train.py").returncode == 0
+    first = trainwarden.directory / "train.py"
+    other = trainwarden.directory / "other.py"
+    other.write_text(SAYS)
+    said = f"the name 'of-project' was that of {first} before: the snapshots of its run"
+    asked = trainwarden("run", "--dry-run", "other.py")
+    assert f"start: a new run of {other}; {said} are removed" in asked.stdout
+    assert said in trainwarden("run", "other.py").stderr
+    assert "was that of" not in trainwarden("run", "--dry-run", "other.py").stdout
+
+
+def test_a_dry_run_refuses_a_state_directory_that_run_refuses(
+    trainwarden: Trainwarden,
+) -> None:
+    """The same sentence and exit code, for one that cannot be made, though permissions
+    allow it, and for one whose files cannot be."""
+    file = trainwarden.directory / "file"
+    file.touch()
+    jobs = trainwarden.directory / "jobs-is-a-file"
+    jobs.mkdir()
+    (jobs / "jobs").touch()
+    for state in ("/proc/none/state", file / "state", jobs):
+        answers = [
+            trainwarden("run", *words, "train.py", state=state)
+            for words in (["--dry-run"], [])
+        ]
+        assert [done.returncode for done in answers] == [2, 2]
+        assert answers[0].stderr == answers[1].stderr
+        assert "cannot write to the state directory" in answers[0].stderr
+    assert not list(trainwarden.directory.glob(".trainwarden-*"))
+
+
 def test_the_active_environment_trains(
     trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
 ) -> None:

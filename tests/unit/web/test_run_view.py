@@ -6,10 +6,12 @@ from typing import Any, cast
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
 from supervisor.web.box_view import jobs_part
+from supervisor.web.incident_view import IncidentDossier, stacks_part, upstream_text
 from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
     RunDossier,
+    ended_by,
     error_text,
     figures_of,
     goodput_text,
@@ -40,6 +42,32 @@ def test_an_incident_says_why() -> None:
     shown = render(incidents_part([INCIDENT]))
     why = "<span>ValueError: a &lt;b&gt;layer&lt;/b&gt;</span>"
     assert shown.index(why) < shown.index("Answer: stop: a restart cannot help.")
+
+
+STACKS = (
+    "Fatal Python error: Segmentation fault\n\n"
+    'Thread 0x1 (most recent call first):\n  File "other.py", line 1 in other\n\n'
+    "Current thread 0x2 (most recent call first):\n"
+    '  File "/home/ann/train.py", line 16 in on_train_batch_end\n'
+)
+
+
+def test_a_crash_shows_its_stack() -> None:
+    """In a list the thread that crashed, of the incident itself all; without what
+    a redaction leaves out."""
+    one = {**INCIDENT, "stacks": STACKS}
+    shown = render(incidents_part([one]), redact=lambda t: t.replace("/home/ann", "…"))
+    assert "…/train.py&quot;, line 16 in on_train_batch_end" in shown.replace(
+        '"', "&quot;"
+    )
+    assert "/home/ann" not in shown
+    assert "other.py" not in shown
+    page = "".join(map(render, stacks_part(IncidentDossier(incident=one))))
+    assert "other.py" in page
+    assert "on_train_batch_end" in upstream_text(
+        IncidentDossier(incident={**one, "memory": None})
+    )
+    assert "<pre" not in render(incidents_part([INCIDENT]))
 
 
 def test_an_incident_of_somebody_else_says_no_more_than_it_may() -> None:
@@ -147,3 +175,17 @@ def test_what_goodput_is_stands_beside_it() -> None:
         "state": "gave up",
         "goodput (time in steps that counted)": "50%",
     }
+
+
+def test_who_asked_an_attempt_to_end_is_no_stranger() -> None:
+    """A drain is not told as what something other than Trainwarden did."""
+    drained = {"cause": "preempted", "asked": "saved"}
+    assert ended_by(drained, over=True) == "asked to end (drained)"
+    assert (
+        ended_by({**drained, "asked": "at_once"}, over=True) == "asked to end at once"
+    )
+    for earlier in ({"cause": "preempted"}, {**drained, "asked": None}):
+        assert ended_by(earlier, over=True) == "preempted"
+    assert ended_by({"cause": "none", "asked": None}, over=True) == "finished"
+    assert ended_by({"cause": None}, over=True) == "not known"
+    assert ended_by({"cause": None}, over=False) == "it runs"

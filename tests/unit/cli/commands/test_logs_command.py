@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from supervisor.cli.command_group import trainwarden
+from supervisor.cli.commands.logs_command import Raw, Visible
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.lock import acquire
@@ -62,6 +63,26 @@ def test_of_no_attempt_there_is_nothing(
     assert said.exit_code == 2
     assert "train has printed nothing: no attempt of it has begun" in said.stderr
     assert "has had 0 attempts, not 4" in logs(state, "--attempt", "4").stderr
+
+
+def test_an_attempt_that_there_is_not(state: StatePaths) -> None:
+    """As many as there are, in words that fit one."""
+    known(state, 1)
+    assert "train has had 1 attempt, not 9" in logs(state, "--attempt", "9").stderr
+
+
+def test_a_terminal_is_told_where_another_attempt_begins(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """On a line of its own; what is followed into a pipe stays byte for byte."""
+    for out, mark in ((Visible(), b"\n--- attempt 2 ---\n"), (Raw(), b"")):
+        out.put(1, b"one")
+        out.put(1, b"")
+        out.put(2, b"")
+        out.put(2, b"two\n")
+        out.put(2, b"more\n")
+        out.close()
+        assert capfdbinary.readouterr().out == b"one" + mark + b"two\nmore\n"
 
 
 def test_the_first_attempt_is_waited_for(state: StatePaths) -> None:

@@ -342,3 +342,4 @@ def test_how_far_a_run_came() -> None:
     said = "epoch 2/8, step 7/12, 19 steps in all, loss 0.2500"
     assert reached_line(status) == said
     assert reached_line(replace(status, step=0)) == ""
+    assert "1 step in all" in reached_line(replace(status, step=1))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ENDED_AT_ONCE, NOT_WRITABLE
+from supervisor.core.diagnosis.advice import ENDED_AT_ONCE, ENDED_ITSELF, NOT_WRITABLE
 from supervisor.core.diagnosis.diagnose import (
     AT_ONCE,
     diagnose,
@@ -14,8 +14,9 @@ from supervisor.core.diagnosis.diagnose import (
 )
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
-from supervisor.core.diagnosis.explain import verdict_sentence
+from supervisor.core.diagnosis.explain import diagnosis_headline, verdict_sentence
 from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.result import ReasonSource
 from supervisor.core.diagnosis.scoring import opening
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_report import LoggedFigures
@@ -217,12 +218,39 @@ def test_exceptions_in_the_log_are_not_the_end_of_a_child_that_would_report_them
     assert cause(Evidence(exit=None, fault=fault)) is Cause.NATIVE_CRASH
 
 
+def test_a_crash_is_told_once_with_its_file_and_its_frames() -> None:
+    """faulthandler's file is not the output, and one end is one sentence."""
+    stack = 'Current thread 0x1 (most recent call first):\n  File "a.py", line 3 in f\n'
+    written = f"Fatal Python error: Segmentation fault\n\n{stack}"
+    evidence = Evidence(exit=ours(signal=11), fault=seen(written), stacks=written)
+    diagnosis = diagnose(evidence)
+    first = diagnosis.because[0]
+    assert (first.line, first.source) == (1, ReasonSource.FAULT)
+    assert "(fault.log line 1)" in verdict_sentence(diagnosis)
+    assert [one.text for one in diagnosis.because[1:]] == [
+        "It was ended by SIGSEGV.",
+        "It crashed in f (a.py, line 3)",
+    ]
+    bare = diagnose(Evidence(exit=ours(signal=11)))
+    assert [one.text for one in bare.because] == ["It was ended by SIGSEGV."]
+
+
+def test_lines_of_the_kernel_are_not_told_as_lines_of_the_log() -> None:
+    """Their number is that of an extract."""
+    xid = seen("NVRM: Xid (PCI:0000:65:00): 79, pid=1, GPU has fallen off the bus.\n")
+    diagnosis = diagnose(Evidence(exit=ours(1), kernel=xid))
+    assert verdict_sentence(diagnosis).endswith("off the bus. (kernel log)")
+
+
 def test_a_script_that_leaves_with_a_status_of_its_own_is_not_a_riddle() -> None:
     """``sys.exit(3)`` is the script's decision; what the log explains comes first."""
     left = Evidence(exit=ours(3), script_exit_code=3)
     diagnosis = diagnose(left)
     assert diagnosis.cause is Cause.USER_ERROR
     assert "sys.exit(3)" in diagnosis.because[0].text
+    assert diagnosis.advice == ENDED_ITSELF
+    assert "raised an error" not in diagnosis_headline(diagnosis)
+    assert "traceback" not in verdict_sentence(diagnosis)
     assert cause(replace(left, log=seen(FAULT))) is Cause.CUDA_FAULT
 
 

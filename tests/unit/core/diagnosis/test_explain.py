@@ -259,10 +259,25 @@ def test_an_autopsy() -> None:
     assert "Conv2D asked for it." in " ".join(text.split())
 
 
+def test_a_line_is_told_with_its_file() -> None:
+    """That of the log, unless another one is named."""
+    lines = [
+        {"text": "Fatal Python error", "line": 1, "source": "fault.log"},
+        {"text": "NVRM: Xid", "line": None, "source": "kernel log"},
+        {"text": "killed", "line": 7, "source": None},
+        {"text": "It was ended by SIGSEGV.", "line": None},
+    ]
+    text = explain_incident(incident(because=lines))
+    assert (
+        "  fault.log line 1: Fatal Python error\n  kernel log: NVRM: Xid\n"
+        "  log line 7: killed\n  It was ended by SIGSEGV."
+    ) in text
+
+
 def test_stacks_are_pointed_at() -> None:
     """They are long; where they are is one sentence."""
     text = explain_incident(incident(cause="stalled", stacks="Thread 0x1"))
-    assert "incidents --json" in text
+    assert "`trainwarden report 3 -o FILE`" in text
     assert "stacks" not in explain_incident(incident())
 
 

@@ -136,6 +136,24 @@ def test_what_differs_by_itself_had_been_said() -> None:
     ]
 
 
+def test_a_reason_is_told_in_one_sentence() -> None:
+    """What is said of one line of the script more than once; and no path of a run's state
+    is shown."""
+    said = (
+        "train.py:5 seeds with 17",
+        "a thread trains",
+        "train.py:5 sets another seed",
+    )
+    found = certificate(
+        "local.data.rows[0]", again=["local.data.rows[0]"], unpromised=said
+    )
+    assert found.lines[1:] == [
+        "the run had said so: train.py:5 seeds with 17",
+        "the run had said so: a thread trains",
+        "they differ in training data",
+    ]
+
+
 def test_some_differs_by_itself() -> None:
     """What does not is told first."""
     found = certificate("a", "b", again=["a"])

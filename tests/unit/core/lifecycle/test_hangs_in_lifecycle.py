@@ -8,7 +8,7 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Killed
 from supervisor.core.diagnosis.log_scanner import scan
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import AskedEnd, RemedyKind
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
@@ -39,7 +39,7 @@ from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.wire.reasons import KillReason
 from tests.support.hanging import STILL, ended, fresh, happen, hung, running
-from tests.support.lives import kinds
+from tests.support.lives import drained, kinds
 
 HANGS = Killed(reason=KillReason.STALLED, sentence="hangs")
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
@@ -94,20 +94,46 @@ def test_a_hang_whose_stacks_do_not_come_is_killed_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "reason"),
+    ("events", "reason", "asked"),
     [
-        ((DrainRequested("SIGTERM", at_once=True),), KillReason.AT_ONCE),
-        ((DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C")), KillReason.AT_ONCE),
-        ((DrainRequested("SIGTERM"), DeadlineExpired()), KillReason.GRACE_OVER),
+        (
+            (DrainRequested("SIGTERM", at_once=True),),
+            KillReason.AT_ONCE,
+            AskedEnd.AT_ONCE,
+        ),
+        (
+            (DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C")),
+            KillReason.AT_ONCE,
+            AskedEnd.AT_ONCE,
+        ),
+        (
+            (DrainRequested("SIGTERM"), DeadlineExpired()),
+            KillReason.GRACE_OVER,
+            AskedEnd.UNSAVED,
+        ),
     ],
 )
-def test_a_kill_names_its_reason(events: tuple[Event, ...], reason: KillReason) -> None:
-    """Somebody wants the end now, or the grace was not enough."""
+def test_a_kill_names_its_reason(
+    events: tuple[Event, ...], reason: KillReason, asked: AskedEnd
+) -> None:
+    """Somebody wants the end now, or the grace was not enough; and its attempt is told as
+    one that was asked to end."""
     run, effects = happen(running(), *events)
     assert Kill(reason) in effects
     assert (run.killing, run.killed) == (reason, None)
     run, _ = happen(run, ended(signal=9))
     assert run.killing is None
+    assert run.history.last is not None
+    assert run.history.last.asked is asked
+
+
+def test_who_was_not_asked_to_end_is_not_told_so() -> None:
+    """A stranger's SIGKILL, beside a drain."""
+    outside, _ = happen(running(), ended(signal=9))
+    asked, _ = happen(running(), DrainRequested("Ctrl-C"), drained())
+    ends = [run.history.last for run in (outside, asked)]
+    assert [one.asked for one in ends if one] == [None, AskedEnd.SAVED]
+    assert len({one.words for one in AskedEnd}) == len(AskedEnd)
 
 
 def test_who_waits_for_a_snapshot_of_what_may_hang_is_told() -> None:

@@ -8,7 +8,12 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.explain import AVERTED
-from supervisor.core.diagnosis.result import Diagnosis, IncidentKind, RemedyKind
+from supervisor.core.diagnosis.result import (
+    AskedEnd,
+    Diagnosis,
+    IncidentKind,
+    RemedyKind,
+)
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import AskDrain, RecordIncident, UpdateIncident
 from supervisor.core.lifecycle.events import (
@@ -137,6 +142,11 @@ def test_a_person_who_asks_meanwhile_is_heard() -> None:
     )
     assert run.state is JobState.DRAINED
     assert incidents(effects) == []
+    assert run.history.last is not None
+    assert run.history.last.asked is AskedEnd.SAVED
+    planned, _ = running(ProgressReported(first_step=1), DUE, drained())
+    assert planned.history.last is not None
+    assert planned.history.last.asked is AskedEnd.PLANNED
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,7 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
             "signature": "tf.oom",
             "line": 7,
             "code": None,
+            "source": None,
         }
     ]
     assert found.remedy == {

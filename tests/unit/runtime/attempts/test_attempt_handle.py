@@ -309,3 +309,19 @@ def test_what_an_attempt_asks_uninvited_is_not_heard(
     assert heard == ([StepFailed, WentOn] if in_place else [])
     following.handle.attempt.close()
     ledger.close()
+
+
+def test_the_stacks_of_a_crash_outlive_the_watch(tmp_path: Path) -> None:
+    """None were taken of a process that had crashed; those of a hang are newer."""
+    exited = Exited(
+        evidence=Evidence(exit=None, stacks="of the crash"),
+        last_step=3,
+        snapshot_step=2,
+    )
+    remains = Leftovers(run_id="a-1")
+    assert watch_in(tmp_path).close(exited, remains=remains).evidence.stacks == (
+        "of the crash"
+    )
+    watch = watch_in(tmp_path)
+    watch.stacks_text = "of the hang"
+    assert watch.close(exited, remains=remains).evidence.stacks == "of the hang"

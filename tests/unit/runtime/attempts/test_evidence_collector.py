@@ -97,3 +97,30 @@ def test_how_long_there_was_no_step(
 ) -> None:
     """From the last one, or the start of a process that made none, to its end."""
     assert idle_seconds(record, page, view) == seconds
+
+
+CRASHED = (
+    "Fatal Python error: Segmentation fault\n\n"
+    'Current thread 0x1 (most recent call first):\n  File "a.py", line 3 in f\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [(record_of(None, 11), True), (record_of(1, None), False)],
+)
+def test_the_stacks_of_a_crash_are_kept(
+    tmp_path: Path, record: ExitRecord, *, told: bool
+) -> None:
+    """Of its own: a worker that it had forked writes to the same file."""
+    files = AttemptPaths(tmp_path)
+    files.fault.write_text(CRASHED)
+    write_json(files.exit, asdict(record))
+    exited = gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output),
+        limited=False,
+        snapshots=[tmp_path / "snapshots"],
+    )
+    assert exited.evidence.stacks == (CRASHED.rstrip() if told else "")
