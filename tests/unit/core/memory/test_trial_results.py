@@ -20,6 +20,7 @@ from supervisor.core.memory.trial_results import (
     asked,
     compared,
     difference,
+    goes_on_in,
     is_tight,
     judged,
     may_need,
@@ -229,3 +230,14 @@ def test_what_is_not_known_or_not_of_slices_is_not_judged() -> None:
     assert judged(unknown, 900) == unknown
     assert judged(FAILED, 900) == FAILED
     assert may_need(replace(sliced, end=None)) is None
+
+
+def test_in_how_many_slices_a_run_goes_on_near_the_limit() -> None:
+    """Those in which trials did; of what has room, or found none, there is nothing to say."""
+    near = [
+        TrialResult(outcome=TrialOutcome.TOO_NEAR, slices_made=made)
+        for made in (16, 8, None)
+    ]
+    other = TrialResult(outcome=TrialOutcome.MEASURED, slices_made=64)
+    assert goes_on_in([*near, other]) == (8, 16)
+    assert goes_on_in([other, near[2]]) is None
