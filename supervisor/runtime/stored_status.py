@@ -68,6 +68,13 @@ def stored_statuses(
     return found + [_not_begun(row) for row in jobs.values()]
 
 
+def stored_owners(ledger: Ledger) -> dict[str, str]:
+    """Whose each job is: its owner's at a daemon, or who began its newest run, as
+    ``history`` has it; without those of which it is not known."""
+    runs = {run.job: run.user for run in ledger.latest_runs() if run.user is not None}
+    return {**runs, **{row.name: row.owner for row in JobBook(ledger).jobs()}}
+
+
 def _not_begun(row: JobRow) -> JobStatus:
     if row.wanted is WantedState.RUN:
         return queued(row.name, NO_DAEMON)

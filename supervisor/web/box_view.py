@@ -132,6 +132,7 @@ def history_part(runs: Sequence[Mapping[str, Any]]) -> Element:
         "elapsed",
         "attempts",
         "device memory, run peak",
+        "main memory, run peak",
         "lost",
     )
     newest = list(runs)[::-1][:RUNS]
@@ -140,6 +141,7 @@ def history_part(runs: Sequence[Mapping[str, Any]]) -> Element:
 
 def _run_row(run: Mapping[str, Any]) -> Element:
     elapsed, peak = run["elapsed_seconds"], run["device_peak_bytes"]
+    host = run["host_peak_bytes"]
     cells = (
         str(run["run"]),
         str(run["user"] or ""),
@@ -148,6 +150,7 @@ def _run_row(run: Mapping[str, Any]) -> Element:
         "" if elapsed is None else format_duration(elapsed),
         str(run["attempts"]),
         "" if peak is None else format_size(peak),
+        "" if host is None else format_size(host),
         lost_text(run["lost_steps"], run["downtime_seconds"]),
     )
     return tag(

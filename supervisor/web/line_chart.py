@@ -63,6 +63,9 @@ class Axis:
     """How values are written; ``unit`` divides them for round ticks."""
 
     name: str
+    head: str = ""
+    """Above the column of its table, where values are written with their units; empty: as
+    its ``name``."""
     form: Form = figure
     factor: float = 1.0
     suffix: str = ""
@@ -187,7 +190,7 @@ class Chart:
         return " ".join(said)
 
     def _table(self, lines: Sequence[Line]) -> Element:
-        heads = [self.x.name, *(line.label for line in lines)]
+        heads = [self.x.head or self.x.name, *(line.label for line in lines)]
         known = [dict(line.points) for line in lines]
         xs = sorted({x for points in known for x in points})
         rows = [

@@ -122,6 +122,7 @@ def memory_charts(dossier: RunDossier) -> list[Chart]:
         for i in dossier.incidents
         if first is not None
     )
+    paused = dossier.run.get("paused_seconds") or 0.0
     longest = max((x for line in (*device, *host) for x, _ in line.points), default=0.0)
     return [
         memory_chart(
@@ -131,8 +132,16 @@ def memory_charts(dossier: RunDossier) -> list[Chart]:
             longest=longest,
             marks=marks,
             bounds=bounds,
+            paused=paused,
         ),
-        memory_chart("host", "Main memory", lines=host, longest=longest, marks=marks),
+        memory_chart(
+            "host",
+            "Main memory",
+            lines=host,
+            longest=longest,
+            marks=marks,
+            paused=paused,
+        ),
     ]
 
 
@@ -144,16 +153,24 @@ def memory_chart(
     longest: float,
     marks: tuple[Mark, ...] = (),
     bounds: tuple[Bound, ...] = (),
+    paused: float = 0.0,
 ) -> Chart:
-    """Sizes by the time since the beginning."""
+    """Sizes by the time since the beginning; ``paused``: so many seconds of it lie between
+    the commands of the run, and are none of what it took."""
     sizes = [y for line in lines for _, y in line.points] + [b.y for b in bounds]
     per_unit, unit = byte_unit(max(sizes, default=0.0))
     per_time, short = time_unit(longest)
+    beside = f", {format_duration(paused)} between its commands in it" if paused else ""
     return Chart(
         id=f"memory-{name}",
         title=title,
         lines=lines,
-        x=Axis(name=f"time ({short})", form=format_duration, factor=per_time),
+        x=Axis(
+            name=f"time ({short}{beside})",
+            head=f"time{beside}",
+            form=format_duration,
+            factor=per_time,
+        ),
         y=Axis(
             name="memory",
             form=format_size,

@@ -67,6 +67,7 @@ def summary_part(dossier: RunDossier) -> list[Node]:
     spent = spent_of(dossier)
     return [
         tiles(figures_of(dossier, spent)),
+        tag("p", goodput_note(spent), class_="note") if goodput_note(spent) else None,
         phase_figure(spent),
         tag(
             "p",
@@ -181,12 +182,33 @@ def goodput_text(spent: TimeSpent) -> str | None:
         return None
     if spent.goodput is None:
         return "unknown: no steps were counted"
+    least = "at least " if _uncounted(spent) else ""
+    return f"{least}{spent.goodput:.0%}"
+
+
+WHAT_COUNTS = (
+    "Goodput: the time in steps, each timed by itself, and in validation, without steps"
+    " done again, as a part of all the time below."
+)
+WHY_AT_LEAST = (
+    " At least: much of the time passed before the first step, or outside of fit, where a"
+    " loop of the script's own may have trained that nobody counts."
+)
+
+
+def goodput_note(spent: TimeSpent) -> str:
+    """What the figure counts, and why there may be more; empty: there is none."""
+    if spent.elapsed_seconds <= 0 or spent.goodput is None:
+        return ""
+    return WHAT_COUNTS + (WHY_AT_LEAST if _uncounted(spent) else "")
+
+
+def _uncounted(spent: TimeSpent) -> bool:
+    """Whether much was spent where nobody counts steps."""
     # A loop that nobody counts is in the phase of what comes before the first step too.
     start = spent.phases.get("starting", 0.0) - USUAL_START_SECONDS * spent.attempts
     uncounted = spent.phases.get("between", 0.0) + max(start, 0.0)
-    uncounted /= spent.elapsed_seconds
-    least = "at least " if uncounted >= UNCOUNTED_SHARE else ""
-    return f"{least}{spent.goodput:.0%}"
+    return uncounted / spent.elapsed_seconds >= UNCOUNTED_SHARE
 
 
 def _known(*given: tuple[str, Any, Callable[[Any], str]]) -> dict[str, str]:
@@ -232,12 +254,13 @@ def attempts_part(dossier: RunDossier) -> Element:
     spans = [_span(one, began) for one in shown]
     whole = max(end for _, end in spans) or 1.0
     rows = [
-        _attempt_row(one, span, whole, ended=dossier.run["exit_code"] is not None)
+        _attempt_row(one, span, whole, dossier)
         for one, span in zip(shown, spans, strict=True)
     ]
+    paused = ", and between its commands" if dossier.run.get("paused_seconds") else ""
     heads = (
         "attempt",
-        "when, in the time of the run",
+        f"when, in the time of the run{paused}",
         "began",
         "lasted",
         "steps",
@@ -262,10 +285,13 @@ BAR = 300
 
 
 def _attempt_row(
-    one: Mapping[str, Any], span: tuple[float, float], whole: float, *, ended: bool
+    one: Mapping[str, Any],
+    span: tuple[float, float],
+    whole: float,
+    dossier: RunDossier,
 ) -> Element:
     start, end = (at / whole * BAR for at in span)
-    cause = one["cause"]
+    cause, over = one["cause"], dossier.run["exit_code"] is not None
     kind = "good" if cause == "none" else ("bad" if cause else "open")
     kind = "asked" if cause == "preempted" else kind
     bar = tag(
@@ -284,12 +310,6 @@ def _attempt_row(
         aria_hidden="true",
         class_="bar",
     )
-    restored, last = one["restored_step"], one["last_step"]
-    steps = (
-        ""
-        if restored is None and last is None
-        else f"{restored or 0} → {'?' if last is None else last}"
-    )
     lasted = "" if one["seconds"] is None else format_duration(one["seconds"])
     return tag(
         "tr",
@@ -297,8 +317,8 @@ def _attempt_row(
         tag("td", bar),
         tag("td", local_time(one["began_at"])),
         tag("td", lasted),
-        tag("td", steps),
-        tag("td", ended_by(one, over=ended)),
+        tag("td", steps_text(one, dossier)),
+        tag("td", ended_by(one, over=over)),
         tag("td", (one["remedy"] or "").replace("_", " ")),
     )
 
@@ -311,6 +331,18 @@ def ended_by(one: Mapping[str, Any], *, over: bool) -> str:
         return "finished"
     how = one["cause"] or ("not known" if over else "it runs")
     return str(how).replace("_", " ")
+
+
+def steps_text(one: Mapping[str, Any], dossier: RunDossier) -> str:
+    """From which step to which an attempt went; of one that runs, to where it is now. Empty:
+    neither is known."""
+    restored, last = one["restored_step"], one["last_step"]
+    status = dossier.status
+    if last is None and one["cause"] is None and one["attempt"] == status["attempt"]:
+        last = status["step"]
+    if restored is None and last is None:
+        return ""
+    return f"{restored or 0} → {'?' if last is None else last}"
 
 
 def incidents_part(

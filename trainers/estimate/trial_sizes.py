@@ -21,7 +21,7 @@ SAFE_PART = 0.9
 """Of the room that is left: a failed allocation may be the end of the process."""
 
 NO_ROOM = "a larger batch might not fit into the memory of this machine"
-NO_TIME = "a larger batch would take longer than is given to an estimate"
+NO_TIME = "a larger batch would take longer than is given to an estimate (--seconds gives more)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from supervisor.cli.sources.daemon_client import (
     directory_of,
     tell_gone,
 )
+from supervisor.cli.sources.ledger_reader import reading
 from supervisor.cli.views.run_screen import ScreenOptions
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.job_columns import loss_of
@@ -34,6 +35,8 @@ from supervisor.cli.views.top.top_frame import box_title
 from supervisor.cli.views.top.top_screen import TopScreen
 from supervisor.core.text.units import format_size
 from supervisor.host.control.control_client import NoDaemonError
+from supervisor.runtime.stored_status import stored_owners
+from supervisor.wire.paths import StatePaths
 
 UNFOLDED = 240
 """The width of the table where no terminal has one."""
@@ -44,7 +47,10 @@ def look(state_dir: Path | None) -> dict[str, Any]:
     try:
         found: dict[str, Any] = client_of(state_dir).get("/v1/status")
     except NoDaemonError:
-        return stored_box(stored_jobs(directory_of(state_dir)))
+        where = directory_of(state_dir)
+        with reading(StatePaths(where)) as ledger:
+            owners = {} if ledger is None else stored_owners(ledger)
+        return stored_box(stored_jobs(where), owners)
     return found
 
 

@@ -1,7 +1,7 @@
 """What can be seen of a box: by its daemon, or by the files of a state directory, with the
 rights of who asks either way. Unlike ``job_lookup`` it ends no command: a page goes on."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.log_parts import read_part
 from supervisor.runtime.recording.job_locator import JobFiles, job_files
 from supervisor.runtime.recording.run_history import by_lock, record_of, summaries
-from supervisor.runtime.stored_status import stored_statuses
+from supervisor.runtime.stored_status import stored_owners, stored_statuses
 from supervisor.web.attempt_evidence import AttemptEvidence, read_epochs, read_evidence
 from supervisor.web.incident_view import IncidentDossier
 from supervisor.web.run_view import RunDossier
@@ -45,7 +45,9 @@ class BoxSource:
     def box(self) -> dict[str, Any]:
         """The shape of ``top --json``."""
         if self.client is None:
-            return stored_box(self.jobs())
+            with self._ledger() as ledger:
+                owners = stored_owners(ledger)
+            return stored_box(self.jobs(), owners)
         found: dict[str, Any] = self._ask("/v1/status")
         return found
 
@@ -209,16 +211,19 @@ class BoxSource:
         )
 
 
-def stored_box(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+def stored_box(jobs: list[dict[str, Any]], owners: Mapping[str, str]) -> dict[str, Any]:
     """``jobs`` as the box that their files tell of: without a ``launcher``, as nothing is
-    started."""
+    started. ``owners``: of those of which it is known whose they are."""
     return {
         "version": __version__,
         "launcher": None,
         "paused_by": None,
         "gpus": [],
         "problems": [],
-        "jobs": jobs,
+        "jobs": [
+            {**one, "owner": owners[one["job"]]} if one["job"] in owners else one
+            for one in jobs
+        ],
     }
 
 

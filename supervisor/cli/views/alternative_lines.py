@@ -28,6 +28,7 @@ from supervisor.core.memory.trial_results import (
     TrialOutcome,
     TrialResult,
     difference,
+    goes_on_in,
     is_tight,
     same_bits,
 )
@@ -60,8 +61,12 @@ NOTHING_FITS = (
     "nothing that was tried fits: see the peaks above, or a smaller batch or model"
 )
 ONLY_NEAR = (
-    "nothing that was tried fits with room to spare: trainwarden run would train in slices,"
-    " near the limit"
+    "nothing that was tried fits with room to spare, but trainwarden run trains all the same,"
+    " in {}, near the limit{}"
+)
+STEPS_WERE_MADE = (
+    ": in so many the trials went on and made all their steps; a run makes more where a step"
+    " comes near, and takes longer with each"
 )
 AS_IT_IS_BEST = (
     "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
@@ -216,8 +221,7 @@ def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterat
 def _best_lines(advice: Advice) -> Iterator[str]:
     best = advice.best
     if best is None:
-        near = any(one.result.outcome is TrialOutcome.TOO_NEAR for one in advice.trials)
-        yield ONLY_NEAR if near else NOTHING_FITS
+        yield _only_near(advice)
         return
     if best.combination == AS_IT_IS:
         yield AS_IT_IS_BEST
@@ -229,6 +233,19 @@ def _best_lines(advice: Advice) -> Iterator[str]:
     for part in best.combination:
         yield from _how(advice, part)
     yield from _others(advice, best)
+
+
+def _only_near(advice: Advice) -> str:
+    """That a run goes on where trials did, if only near the limit; or that nothing fits."""
+    results = [one.result for one in advice.trials]
+    if not any(one.outcome is TrialOutcome.TOO_NEAR for one in results):
+        return NOTHING_FITS
+    span = goes_on_in(results)
+    if span is None:
+        return ONLY_NEAR.format("slices", "")
+    fewest, most = span
+    many = f"{most}" if fewest == most else f"{fewest} to {most}"
+    return ONLY_NEAR.format(f"{many} slices", STEPS_WERE_MADE)
 
 
 def _figures(one: Compared) -> str:
@@ -335,6 +352,7 @@ def _trial_json(one: Compared, advice: Advice) -> dict[str, Any]:
         "change": _changes(one.combination),
         "outcome": result.outcome.value,
         "because": result.because,
+        "slices_made": result.slices_made,
         "peak_bytes": result.peak_bytes,
         "tight": is_tight(result, advice.question.limit_bytes),
         "step_seconds": result.step_seconds,

@@ -42,6 +42,11 @@ DEVICE = (
     " workspace of its libraries are not in it: no CPU shows those"
 )
 
+NOT_MEASURED = (
+    "such lines were up to a fifth too low, and on a busy machine two thirds too high:"
+    " --seconds gives time to measure larger batches, --batch asks about a smaller one"
+)
+
 BESIDE_A_SLICE = (
     "; each of {} samples only, as the whole batch and the sum of the gradients stay in"
     " memory beside a slice, and a run leaves room for how steps differ"
@@ -73,11 +78,17 @@ def as_json(
     """The documented shape. ``common``: GPUs of usual sizes, where it ``fits`` into nothing
     that is here or was asked about."""
     estimate = measured.estimate
-    model = estimate.model
+    model, peak, known = (
+        estimate.model,
+        estimate.peak(batch),
+        estimate.is_measured(batch),
+    )
     return {
         "batch": batch,
-        "peak_bytes": estimate.peak(batch),
+        "peak_bytes": peak,
         "device_peak_bytes": estimate.device_peak(batch),
+        "least_bytes": None if known else peak - estimate.too_high(batch),
+        "most_bytes": None if known else peak + estimate.too_low(batch),
         "measured_batch": estimate.measured_batch,
         "backend": model.backend,
         "jit": model.jit,
@@ -103,13 +114,19 @@ def lines(
     for part in parts(estimate, batch):
         about = f"  {part.about}" if part.about else ""
         yield f"  {part.name:20}{format_size(part.bytes):>10}{about}"
-    yield f"  {'peak':20}{format_size(estimate.peak(batch)):>10}"
+    peak, span = estimate.peak(batch), ""
+    if not estimate.is_measured(batch):
+        least, most = peak - estimate.too_high(batch), peak + estimate.too_low(batch)
+        span = f"  not measured: {_between(least, most)}"
+    yield f"  {'peak':20}{format_size(peak):>10}{span}"
     yield (
         f"  {'of it on a GPU':20}{format_size(estimate.device_peak(batch)):>10}"
         "  without its context and workspace"
     )
     yield from (_fit_line(one, batch) for one in fits)
     yield from _common_lines(common, batch)
+    if not estimate.is_measured(batch):
+        yield f"note: {NOT_MEASURED}"
     yield from (f"note: {note}" for note in notes_of(measured))
     trained = "nothing is kept" if estimate.model.own_steps else "nothing was trained"
     yield f"took {format_duration(measured.seconds)}; {trained}"
@@ -119,7 +136,10 @@ def _common_lines(common: Sequence[BatchFit], batch: int) -> Iterator[str]:
     """That there is nothing here to judge it by, and which GPU it would take."""
     if not common:
         return
-    yield NO_GPU.format(format_size(common[0].need_bytes))
+    first, needs = common[0], format_size(common[0].need_bytes)
+    if first.least_bytes is not None and first.most_bytes is not None:
+        needs = _between(first.least_bytes, first.most_bytes)
+    yield NO_GPU.format(needs)
     smallest = next((one for one in common if one.fits), None)
     if smallest is None:
         yield _fit_line(common[-1], batch)
@@ -127,25 +147,43 @@ def _common_lines(common: Sequence[BatchFit], batch: int) -> Iterator[str]:
         yield f"it fits {smallest.where} and more"
     else:
         less = common[common.index(smallest) - 1]
-        yield f"it fits {smallest.where} and more, and not {less.where}"
+        no = "perhaps not" if less.may_fit else "not"
+        yield f"it fits {smallest.where} and more, and {no} {less.where}"
 
 
 def how(estimate: StepEstimate, batch: int) -> str:
     """How the peak of that batch is known."""
     sizes = ", ".join(str(one.size) for one in estimate.steps)
     if estimate.model.backend == "jax":
-        return f"by XLA's analysis of compiled steps (of {sizes}; none was run)"
+        line = "" if estimate.is_measured(batch) else "by the line beyond them, and "
+        said = f"{line}by XLA's analysis of compiled steps (of {sizes}; none was run)"
+        return f"not measured: {said}" if line else said
     if estimate.model.own_steps:
         return f"measured in {estimate.model.own_steps} steps of the script's own loop"
+    if not estimate.is_measured(batch):
+        return (
+            f"not measured: by the line through smaller ones that were tried: {sizes}"
+        )
     if batch in {one.size for one in estimate.steps}:
         return f"measured (tried: {sizes})"
-    return f"by the line through those that were tried: {sizes}"
+    return f"by the line between those that were tried: {sizes}"
+
+
+def _between(least: int, most: int) -> str:
+    """What may be needed, where a line goes on beyond what was measured."""
+    return f"{format_size(least)} to {format_size(most)}"
 
 
 def _fit_line(one: BatchFit, batch: int) -> str:
     limit = format_size(one.limit_bytes)
     if one.fits:
         return f"{one.where}: fits into {limit}{_and(one)}"
+    if one.may_fit:
+        return (
+            f"{one.where}: whether a batch of {batch} fits into {limit} is not known: it"
+            f" may need {_between(one.least_bytes or 0, one.most_bytes or 0)}"
+            f"{_instead(one, batch)}"
+        )
     return f"{one.where}: a batch of {batch} does not fit into {limit}{_instead(one, batch)}"
 
 

@@ -51,13 +51,16 @@ class RunFigures:
 
     @property
     def elapsed(self) -> str:
-        """How long it took, in words; empty where nobody knows."""
+        """How long it took, in words, as the ledger has it, which ``status`` and
+        ``history`` tell later; empty where nobody knows."""
         if self.seconds is None:
             return ""
         here = format_duration(self.seconds)
         whole = None if self.whole is None else self.whole.elapsed_seconds
-        if not self.continued or whole is None:
+        if whole is None:
             return here
+        if not self.continued:
+            return format_duration(whole)
         return f"{format_duration(whole)} of all its commands, {here} of this one"
 
 

@@ -178,13 +178,15 @@ def done_again(run: RunState, last_step: int | None) -> tuple[Effect, ...]:
         return ()
     about, since = ends[failed[-1]], ends[failed[-1] + 1 :]
     restored = [end.restored_step for end in since if end.restored_step is not None]
-    if not restored or last_step >= _furthest(ends[: failed[-1] + 1]):
+    # One of those since, which a person ended at once, may have come further than this one.
+    reached = max(last_step, _furthest(since[:-1]))
+    if not restored or reached >= _furthest(ends[: failed[-1] + 1]):
         return ()
     update = UpdateIncident(
         attempt=about.number,
         recovery=about.recovery,
         restored_step=restored[0],
-        lost_steps=max(last_step - restored[0], 0),
+        lost_steps=max(reached - restored[0], 0),
     )
     return (update,)
 

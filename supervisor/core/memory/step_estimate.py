@@ -19,6 +19,15 @@ MARGIN = 0.1
 """Of a limit, left free: of what a few steps show, all that follow may need a little more.
 Measured (``make bench-estimate``): up to a tenth."""
 
+LINE_ERROR = 0.2
+"""Of the peak, that a batch may need more than the line says that goes on beyond the sizes
+that were tried. Measured (``make bench-estimate``, by a quarter of the batch): up to 0.18."""
+
+CARRIED_PART = 0.5
+"""So much of what a step of the largest size adds has to have grown with its size, for a line
+to carry beyond it. Where it is less readings differ by how operations happen to run at once
+as much as by their size: such a line says how much there is at least."""
+
 SUMS = 2
 """Of the gradients: before a slice, and after it."""
 
@@ -107,6 +116,38 @@ class StepEstimate:
         return (
             self.weights + self.model.data_bytes + self.drawn(batch) + self.added(batch)
         )
+
+    def is_measured(self, batch: int) -> bool:
+        """Whether so large a batch was tried, or a larger one."""
+        return batch <= self.measured_batch or not self.scales
+
+    def too_high(self, batch: int) -> int:
+        """Bytes that such batches may need less than the line says; 0: as far as they were
+        tried.
+
+        Steps of one size differ: the flattest line is that from the most of the smaller size
+        to the least of the larger, and no batch adds less than a smaller one.
+        """
+        if self.is_measured(batch):
+            return 0
+        before, last = self.steps[-2:]
+        slope = (last.least_bytes - before.added_bytes) / (last.size - before.size)
+        least = last.least_bytes + int(max(slope, 0.0) * (batch - last.size))
+        return max(self.added(batch) - least, 0)
+
+    def too_low(self, batch: int) -> int:
+        """Bytes that such batches may need beyond what the line says; 0: as far as they
+        were tried.
+
+        At most what a step adds grows as its size does: it is the highest of several sums.
+        """
+        if self.is_measured(batch):
+            return 0
+        size, added = self._points[-1]
+        most = max(added * batch // size - self.added(batch), 0)
+        if self.slope * size < CARRIED_PART * added:
+            return most
+        return min(most, int(LINE_ERROR * self.peak(batch)))
 
     def device_peak(self, batch: int) -> int:
         """The same for a GPU: of the data there is only the batch in work, the others stay
@@ -201,7 +242,7 @@ def largest_fitting(need: Callable[[int], int], *, limit_bytes: int, start: int)
     ``need`` does not fall as the batch grows, but for what readings vary. ``start``: where
     to begin to look, 1 or more.
     """
-    room = int((1 - MARGIN) * limit_bytes)
+    room = _room(limit_bytes)
     if need(1) > room:
         return 0
     fits, fails = 1, max(start, 2)
@@ -226,6 +267,7 @@ class BatchFit:
     limit_bytes: int
     need_bytes: int
     fits: bool
+    """With what it may need at most, where it was not measured."""
     largest_batch: int | None
     """The largest that fits; 0: none does; None: it cannot be told of other batches."""
     or_more: bool = False
@@ -233,6 +275,15 @@ class BatchFit:
     slices: int | None
     """Into how many parts a batch has to be cut to fit; 1: none; None: no number of them
     is enough, or it cannot be told."""
+    least_bytes: int | None = None
+    most_bytes: int | None = None
+    """What it may need, where so large a batch was not measured; None: it was."""
+
+    @property
+    def may_fit(self) -> bool:
+        """Whether nobody can tell, as so large a batch was not measured."""
+        least = self.need_bytes if self.least_bytes is None else self.least_bytes
+        return not self.fits and least <= _room(self.limit_bytes)
 
 
 def fit_into(
@@ -245,18 +296,23 @@ def fit_into(
 ) -> BatchFit:
     """Whether ``batch`` samples fit. ``device``: it is the memory of a GPU."""
     need = estimate.device_peak if device else estimate.peak
-    fits = need(batch) <= int((1 - MARGIN) * limit_bytes)
+
+    def at_most(samples: int) -> int:
+        return need(samples) + estimate.too_low(samples)
+
+    known = estimate.is_measured(batch)
+    fits = at_most(batch) <= _room(limit_bytes)
     largest = slices = None
     or_more = False
     if estimate.scales:
         there = estimate.weights + (0 if device else estimate.model.data_bytes)
         found = largest_fitting(
-            need, limit_bytes=limit_bytes, start=estimate.measured_batch
+            at_most, limit_bytes=limit_bytes, start=estimate.measured_batch
         )
         reach = max(REACH * estimate.measured_batch, batch if fits else 0)
         largest, or_more = min(found, reach), found > reach
         if found < estimate.steps[0].size:
-            largest = 0 if there > int((1 - MARGIN) * limit_bytes) else None
+            largest = 0 if there > _room(limit_bytes) else None
         slices = _slices(estimate, batch, need(batch), limit_bytes=limit_bytes)
     return BatchFit(
         where=where,
@@ -266,7 +322,14 @@ def fit_into(
         largest_batch=largest,
         or_more=or_more,
         slices=1 if fits else slices,
+        least_bytes=None if known else need(batch) - estimate.too_high(batch),
+        most_bytes=None if known else at_most(batch),
     )
+
+
+def _room(limit_bytes: int) -> int:
+    """What of a limit may be used, with a margin."""
+    return int((1 - MARGIN) * limit_bytes)
 
 
 def fit_into_common(estimate: StepEstimate, batch: int) -> tuple[BatchFit, ...]:
@@ -293,10 +356,12 @@ def _slices(
 
     A run takes a size by what its steps may need at worst, and so it is counted here: of a
     size that was tried for a few steps nobody knows yet how they vary (``slices.PRIOR``).
-    Of XLA's analysis, which JAX plans by, nothing varies.
+    Of XLA's analysis, which JAX plans by, nothing varies. Where there was no time to try the
+    whole batch, the few sizes that were tried say less of each other, too (``LINE_ERROR``).
     """
     fixed = whole - estimate.added(batch) + SUMS * estimate.model.trained_bytes
     prior = 1.0 if estimate.model.backend == "jax" else PRIOR
+    prior *= 1.0 if estimate.is_measured(batch) else 1 + LINE_ERROR
 
     def need(samples: int) -> int:
         added = estimate.added(samples)

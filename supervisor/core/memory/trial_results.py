@@ -12,6 +12,7 @@ mistakes (a loss that is no mean, a BatchNormalization) showed in 1e-3 and more.
 import enum
 import itertools
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from supervisor.core.memory.alternatives import (
@@ -31,7 +32,8 @@ NOT_TOLD_APART = 2.0
 """So many times what the script differs from itself is nothing that an alternative did."""
 
 MAY_NEED = (
-    "steps differ, and one may need {} (the most seen is {}): a run would not choose it"
+    "steps differ, and one may need {} (the most seen is {}): a run chooses it only where"
+    " nothing leaves more room"
 )
 
 
@@ -47,7 +49,8 @@ class TrialOutcome(enum.StrEnum):
     """It would find no room, by what is known of the script as it is."""
     TOO_NEAR = "too near the limit"
     """A step in so many slices came so near the limit that smaller ones were taken, by the
-    rule of a run, or one of more steps may: a run does not choose them, nor stay there."""
+    rule of a run, or one of more steps may. A run goes on all the same, in smaller ones; it
+    stays at such a number only where none leaves more room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,9 @@ class TrialResult:
     end: TrialEnd | None = None
     deviations: tuple[str, ...] = ()
     """How slices change the result, a sentence each."""
+    slices_made: int | None = None
+    """In how many slices its last batch was worked through; None: as a whole, or it is not
+    known."""
     limited: bool = True
     """Whether it was under the limit, if there is one."""
 
@@ -123,6 +129,18 @@ def judged(result: TrialResult, limit_bytes: int | None) -> TrialResult:
         return result
     because = MAY_NEED.format(format_size(need), format_size(result.peak_bytes or 0))
     return replace(result, outcome=TrialOutcome.TOO_NEAR, because=because)
+
+
+def goes_on_in(results: Iterable[TrialResult]) -> tuple[int, int] | None:
+    """The fewest and the most slices in which trials went on near the limit, and made all
+    their steps: a run comes to a number between, as it begins with the fewest that may do.
+    None: no trial did."""
+    found = [
+        one.slices_made
+        for one in results
+        if one.outcome is TrialOutcome.TOO_NEAR and one.slices_made is not None
+    ]
+    return (min(found), max(found)) if found else None
 
 
 def is_tight(result: TrialResult, limit_bytes: int | None) -> bool:

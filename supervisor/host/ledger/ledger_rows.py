@@ -68,6 +68,8 @@ class RunRow:
     """The state directory of the user who owns the run's files; None: the ledger's."""
     between_attempts: Stored[KeptSeconds] | None = None
     """Time that was counted; None: none was, or an older version did not keep it."""
+    user: str | None = None
+    """Who began it; None: an older version did not keep it."""
     offer: Annotated[Stored[Offer] | None, WrapValidator(_or_none)] = None
     """A failed step that an attempt was allowed to go on after; None: it has, or ended, or
     another version wrote it: a run is not lost for what one incident would have been."""

@@ -4,7 +4,8 @@ Series are kept of the newest attempts alone (``KEPT``); what they add up to, of
 """
 
 import json
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import Any
 
 from supervisor.core.jobs.accounting.progress_series import (
@@ -15,6 +16,10 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
     SnapshotStats,
     totals_from_json,
     totals_to_json,
+)
+from supervisor.core.jobs.accounting.steps_done_again import (
+    AttemptSpan,
+    untold_steps,
 )
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.remediation.history import AttemptHistory
@@ -52,6 +57,8 @@ class ArchivedRun:
     steps: int | None
     incidents: int
     lost_steps: int
+    """Done again: those that incidents tell of, and those of attempts that were ended at
+    once."""
     downtime_seconds: float
     cause: str | None
     """Of the newest end of an attempt that was an incident."""
@@ -156,7 +163,30 @@ class RunArchive:
 
     def runs(self, *, job: str | None = None) -> list[ArchivedRun]:
         """All runs, or those of ``job``: the oldest first."""
-        return self._ledger.rows(rows_as(ArchivedRun), _RUNS, job)
+        found = self._ledger.rows(rows_as(ArchivedRun), _RUNS, job)
+        spans = self._spans(job)
+        return [
+            replace(run, lost_steps=run.lost_steps + untold_steps(spans[run.id]))
+            for run in found
+        ]
+
+    def _spans(self, job: str | None) -> dict[int, list[AttemptSpan]]:
+        """The attempts of each run that had more than one, oldest first."""
+        found: dict[int, list[AttemptSpan]] = defaultdict(list)
+        for run, span in self._ledger.rows(
+            lambda row: (
+                row["run"],
+                AttemptSpan(
+                    restored_step=row["restored_step"],
+                    last_step=row["last_step"],
+                    told=bool(row["told"]),
+                ),
+            ),
+            _SPANS,
+            job,
+        ):
+            found[run].append(span)
+        return found
 
 
 def _series(stored: str | None) -> ProgressSeries:
@@ -186,4 +216,15 @@ SELECT runs.id, job, number, user, state, began_at, ended_at, paused_seconds, sp
     (SELECT cause FROM incidents WHERE run = runs.id AND happened = 'ended'
         ORDER BY id DESC LIMIT 1) AS cause
 FROM runs WHERE ?1 IS NULL OR job = ?1 ORDER BY began_at, runs.id
+"""
+_SPANS = """
+SELECT attempts.run, coalesce(json_extract(history, '$.recoveries[0].restored_step'),
+        json_extract(history, '$.restored_step')) AS restored_step,
+    json_extract(history, '$.last_step') AS last_step,
+    EXISTS (SELECT 1 FROM incidents WHERE incidents.run = attempts.run
+        AND attempt = attempts.number AND happened IN ('ended', 'planned')) AS told
+FROM attempts JOIN runs ON runs.id = attempts.run
+WHERE (?1 IS NULL OR job = ?1)
+    AND (SELECT count(*) FROM attempts AS a WHERE a.run = runs.id) > 1
+ORDER BY attempts.run, attempts.number
 """

@@ -417,7 +417,8 @@ def _result(
         for record in heard
         if record.kind == RecordKind.TRIAL_STEP
     )
-    deviations = told.get(RecordKind.MICROBATCH, {}).get("deviations", ())
+    sliced = told.get(RecordKind.MICROBATCH, {})
+    deviations, made = sliced.get("deviations", ()), sliced.get("slices")
     return TrialResult(
         combination=combination,
         outcome=outcome[0],
@@ -426,6 +427,7 @@ def _result(
         steps=tuple(one for one in steps if one is not None),
         end=TrialEnd.from_json(told.get(RecordKind.TRIAL_END, {})),
         deviations=tuple(map(str, deviations)),
+        slices_made=made if type(made) is int else None,
         limited=limited,
     )
 

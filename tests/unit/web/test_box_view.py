@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
-from supervisor.web.box_view import jobs_part, news_of
+from supervisor.web.box_view import history_part, jobs_part, news_of
 from supervisor.web.markup import render
 
 
@@ -47,3 +47,20 @@ def test_a_column_that_no_job_has_anything_in_is_left_out() -> None:
     assert shown.count("<tr>") == 3
     assert "2 of 3" in shown
     assert "no room on the GPU" in shown
+
+
+def test_past_runs_have_their_main_memory() -> None:
+    """Which is all the memory that a run on a CPU has, as ``history`` has it."""
+    run = {
+        "job": "digits", "run": 1, "user": "ada", "state": "finished", "attempts": 1,
+        "began_at": "2026-01-31T12:00:00+00:00", "elapsed_seconds": 9.0, "lost_steps": 0,
+        "downtime_seconds": 0.0, "device_peak_bytes": None, "host_peak_bytes": 589 << 20,
+    }  # fmt: skip
+    shown = render(history_part([run]))
+    heads_of_it = re.findall(r'scope="col">([^<]*)<', shown)
+    cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", shown.partition("<tbody>")[2])
+    told = dict(zip(heads_of_it, cells, strict=True))
+    assert told["main memory, run peak"] == "589 MiB"
+    assert told["device memory, run peak"] == ""
+    unknown = render(history_part([{**run, "host_peak_bytes": None}]))
+    assert "None" not in unknown

@@ -10,10 +10,14 @@ from supervisor.web.incident_view import IncidentDossier, stacks_part, upstream_
 from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
+    WHAT_COUNTS,
+    WHY_AT_LEAST,
     RunDossier,
+    attempts_part,
     ended_by,
     error_text,
     figures_of,
+    goodput_note,
     goodput_text,
     incidents_part,
     outcome_text,
@@ -189,3 +193,63 @@ def test_who_asked_an_attempt_to_end_is_no_stranger() -> None:
     assert ended_by({"cause": "none", "asked": None}, over=True) == "finished"
     assert ended_by({"cause": None}, over=True) == "not known"
     assert ended_by({"cause": None}, over=False) == "it runs"
+
+
+def test_what_goodput_counts_is_said_and_why_there_may_be_more() -> None:
+    """Once, below the figures; nothing where there is no figure."""
+    known = TimeSpent(
+        phases={"training": 50.0}, elapsed_seconds=100.0, steps=5, step_seconds=50.0
+    )
+    assert goodput_note(known) == WHAT_COUNTS
+    loops = {"training": 50.0, "between": 900.0}
+    more = TimeSpent(phases=loops, elapsed_seconds=1000.0, steps=5, step_seconds=50.0)
+    assert goodput_text(more) == "at least 5%"
+    assert goodput_note(more) == WHAT_COUNTS + WHY_AT_LEAST
+    assert goodput_note(TimeSpent(phases={}, elapsed_seconds=100.0)) == ""
+    run = dict.fromkeys((
+        "elapsed_seconds", "attempt_seconds", "attempts", "incidents", "lost_steps",
+        "device_peak_bytes", "host_peak_bytes", "gpu_seconds", "downtime_seconds",
+    ))  # fmt: skip
+    status = {"step_counts": [5], "step_seconds_sum": 50.0, "state": "finished"}
+    dossier = SimpleNamespace(
+        run={
+            **run,
+            "state": "finished",
+            "attempt_seconds": 100.0,
+            "downtime_seconds": 0.0,
+        },
+        status=status,
+    )
+    page = "".join(map(render, summary_part(cast("RunDossier", dossier))))
+    assert f'<p class="note">{WHAT_COUNTS}</p>' in page
+
+
+ATTEMPT: dict[str, Any] = {
+    "attempt": 2, "began_at": "2026-01-31T12:00:00+00:00", "seconds": 9.0, "cause": None,
+    "remedy": None, "restored_step": 0, "last_step": None,
+}  # fmt: skip
+
+
+def attempts(paused: float = 0.0, **status: Any) -> str:
+    """The table of attempts of a run that goes on."""
+    first = {**ATTEMPT, "attempt": 1, "cause": "preempted", "last_step": None}
+    dossier = SimpleNamespace(
+        run={"exit_code": None, "paused_seconds": paused},
+        attempts=[first, ATTEMPT],
+        status={"attempt": 2, "step": 78, **status},
+    )
+    return render(attempts_part(cast("RunDossier", dossier)))
+
+
+def test_an_attempt_that_runs_is_where_its_job_is() -> None:
+    """The same step as in the figures; of one that ended, and did not say how far it came,
+    nobody knows."""
+    assert "<td>0 → 78</td>" in attempts()
+    assert attempts().count("<td>0 → ?</td>") == 1
+    assert attempts(attempt=3).count("<td>0 → ?</td>") == 2
+
+
+def test_bars_of_attempts_hold_the_time_between_commands() -> None:
+    """Which is said where there was any."""
+    assert ">when, in the time of the run<" in attempts()
+    assert ">when, in the time of the run, and between its commands<" in attempts(41.0)

@@ -98,8 +98,8 @@ def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
     yield "error", error, Tone.BAD
     if error:
         yield "", f"more: {command_hint('logs', status.job)}", Tone.FAINT
-    owner = f"{job['owner']}, priority {job['priority']}" if "owner" in job else ""
-    yield "owner", owner, Tone.NORMAL
+    priority = f", priority {job['priority']}" if "priority" in job else ""
+    yield "owner", f"{job.get('owner') or ''}{priority}", Tone.NORMAL
     yield "GPUs", ", ".join(job.get("gpus") or ()), Tone.NORMAL
     process = "" if status.pid is None else f", process {status.pid}"
     yield "attempt", f"{status.attempt}{process}", Tone.NORMAL

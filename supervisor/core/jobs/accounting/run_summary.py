@@ -48,7 +48,7 @@ class RunSummary:
     gpu_seconds: float | None
     """GPUs by the time that attempts had them."""
     lost_steps: int
-    """Done again after restarts."""
+    """Done again: after failures, and after a person ended it at once."""
     downtime_seconds: float
     """From the last step of an attempt that failed (its start, if it made none) to the first
     step of the next, or to its end where it made none."""
@@ -59,8 +59,8 @@ class RunSummary:
 
 
 WHAT_IS_LOST = (
-    "lost: steps that were done again after crashes, and the time without a step: from the"
-    " last step before each crash to the first one after it, be that done again or new"
+    "lost: steps that were done again, after crashes and after commands that were ended at"
+    " once, and the time without a step after crashes: from the last step before each crash to the first one after it, be that done again or new"
 )
 """How the figures are to be read, wherever there is one word for both."""
 

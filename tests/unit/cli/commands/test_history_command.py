@@ -1,11 +1,17 @@
 """Runs as ``history`` lists them."""
 
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
-from supervisor.cli.commands.history_command import history_json, row_of
+import pytest
+from click.testing import CliRunner
+
+from supervisor.cli.commands.history_command import history, history_json, row_of
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobState
+from supervisor.host.ledger.ledger import Ledger
 
 RUN = RunSummary(
     job="digits",
@@ -44,3 +50,20 @@ def test_a_state_is_told_in_words() -> None:
     assert f"gave up ({RUN.cause})" in row_of(RUN)
     assert "gave up" in row_of(replace(RUN, exit_code=None))
     assert history_json(RUN)["state"] == "gave_up"
+
+
+def test_a_line_in_a_pipe_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A width is a terminal's: what reads a pipe reads lines."""
+    monkeypatch.setenv("COLUMNS", "40")
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.begin_run(
+            run_id="r", job="a-job-of-a-name-that-is-long", script="/a/train.py",
+            script_hash="1", seed=1, spec={"script": "train.py"}, now=1.0,
+        )  # fmt: skip
+    done = CliRunner().invoke(history, ["--state-dir", str(tmp_path)])
+    head, row = done.output.splitlines()
+    assert (head.split()[0], head.split()[-1]) == ("job", "lost")
+    assert row.startswith("a-job-of-a-name-that-is-long")
+    assert "…" not in row

@@ -1,9 +1,17 @@
 """The live table, as text."""
 
+import os
+from contextlib import closing
+from pathlib import Path
+
 from rich.console import Console
 
-from supervisor.cli.commands.top_command import table_of
+from supervisor.cli.commands.top_command import look, table_of
+from supervisor.cli.sources.box_source import BoxSource
 from supervisor.cli.views.top.gauges import KEPT, RecentSamples, sparkline
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.run_archive import RunArchive
+from supervisor.host.service.user_name import user_name
 
 
 def test_sparklines() -> None:
@@ -38,3 +46,19 @@ def test_a_table_of_jobs() -> None:
     assert "12 ms ▁" in said
     assert len(history.memory["digits"]) == KEPT
     assert "None" not in said
+
+
+def test_whose_a_run_of_the_foreground_is(tmp_path: Path) -> None:
+    """Who began it, as ``history`` has it: no daemon has to tell."""
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.begin_run(
+            run_id="r", job="train", script="/a/train.py", script_hash="1", seed=1,
+            spec={"script": "train.py"}, now=1.0,
+        )  # fmt: skip
+        (run,) = RunArchive(ledger).runs()
+    (job,) = look(tmp_path)["jobs"]
+    assert job["owner"] == run.user == user_name(os.geteuid())
+    (same,) = BoxSource(client=None, where=tmp_path).box()["jobs"]
+    assert same["owner"] == job["owner"]
+    # Of a status it is what tells a daemon's job from others.
+    assert "owner" not in BoxSource(client=None, where=tmp_path).job("train")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from supervisor.cli.sources.daemon_client import box_option
 from supervisor.cli.views.advised_spec import WrittenSpec
-from supervisor.cli.views.alternative_lines import OF_IT, lines
+from supervisor.cli.views.alternative_lines import OF_IT, as_json, lines
 from supervisor.core.jobs.spec import build_spec
 from supervisor.core.memory.alternatives import (
     ASYNC_ALLOCATOR,
@@ -112,7 +112,7 @@ def test_what_was_applied_is_run_in_the_state_directory_that_was_named(
     [
         (
             TrialOutcome.TOO_NEAR,
-            "trainwarden run would train in slices, near the limit",
+            "trainwarden run trains all the same, in slices, near the limit",
         ),
         (TrialOutcome.NO_ROOM, "see the peaks above, or a smaller batch or model"),
     ],
@@ -134,3 +134,37 @@ def test_nothing_fits_is_not_said_of_what_a_run_trains_in(
         )
     ]
     assert said in "\n".join(lines(advice(*tried), None))
+
+
+def test_where_all_numbers_are_too_near_it_is_said_in_how_many_a_run_goes_on() -> None:
+    """Each such trial made all its steps: a run does, too."""
+    unknown = NumbersFound(numbers=Numbers.UNKNOWN)
+
+    def near(*made: int) -> str:
+        tried = [
+            Compared(
+                result=TrialResult(
+                    combination=(of_slices(2),),
+                    outcome=TrialOutcome.TOO_NEAR,
+                    slices_made=one,
+                ),
+                numbers=unknown,
+                ratio=None,
+            )
+            for one in made
+        ]
+        found = advice(
+            Compared(
+                result=TrialResult(outcome=TrialOutcome.NO_ROOM),
+                numbers=unknown,
+                ratio=None,
+            ),
+            *tried,
+        )
+        assert as_json(found, None)["trials"][-1]["slices_made"] == made[-1]
+        return "\n".join(lines(found, None))
+
+    said = near(8, 16, 128)
+    assert "but trainwarden run trains all the same, in 8 to 128 slices, near" in said
+    assert "made all their steps" in said
+    assert "all the same, in 43 slices, near the limit" in near(43)

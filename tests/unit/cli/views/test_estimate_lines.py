@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.cli.views.estimate_lines import as_json, lines
+from supervisor.cli.views.estimate_lines import as_json, how, lines
 from supervisor.core.memory.step_estimate import (
     COMMON_GPUS_GIB,
     BatchFit,
@@ -128,3 +128,59 @@ def test_why_slices_are_smaller_than_the_largest_batch() -> None:
     assert instead(largest=35, slices=10) == f"35 do, or 10 {cut}{why}"
     assert instead(largest=35, slices=4) == f"35 do, or 4 {cut}"
     assert instead(largest=35, slices=None) == "35 do"
+
+
+def test_a_batch_that_was_not_measured_is_told_as_such_in_the_first_line() -> None:
+    """With how far such lines were off, what to do, and a verdict no surer than that."""
+    estimate = adding(GIB // 64)
+    measured = MeasuredScript(estimate=estimate, notes=(), seconds=1.0)
+    fit = fit_into(estimate, 256, where="limit", limit_bytes=5 * GIB, device=True)
+    text = "\n".join(lines(measured, 256, (fit,)))
+    assert text.startswith(
+        "a step of 256 samples, not measured: by the line through smaller ones that were"
+        " tried: 16, 64\n"
+    )
+    assert "note: such lines were up to a fifth too low" in text
+    assert "--seconds gives time to measure larger batches" in text
+    assert "limit: fits into 5.00 GiB" in text
+    unsure = replace(fit, fits=False, least_bytes=3 * GIB, most_bytes=6 * GIB)
+    (told_of,) = (
+        line for line in lines(measured, 256, (unsure,)) if line.startswith("limit: ")
+    )
+    assert told_of.startswith(
+        "limit: whether a batch of 256 fits into 5.00 GiB is not known: it may need"
+        " 3.00 GiB to 6.00 GiB"
+    )
+    known = "\n".join(lines(measured, 64, ()))
+    assert known.startswith("a step of 64 samples, measured (tried: 16, 64)\n")
+    assert "not measured" not in known
+    found = as_json(measured, 256, (fit,))
+    assert found["least_bytes"] <= found["peak_bytes"] <= found["most_bytes"]
+    assert as_json(measured, 64, ())["most_bytes"] is None
+
+
+def test_a_gpu_is_not_ruled_out_by_what_was_not_measured() -> None:
+    """It may do, and may not."""
+    busy = StepEstimate(
+        model=MODEL,
+        steps=tuple(
+            replace(one, added_bytes=9 * GIB, least_bytes=3 * GIB)
+            for one in adding(1).steps
+        ),
+    )
+    measured = MeasuredScript(estimate=busy, notes=(), seconds=1.0)
+    text = "\n".join(lines(measured, 128, (), fit_into_common(busy, 128)))
+    assert "a step needs 3.00 GiB to 18.00 GiB of a GPU" in text
+    assert "it fits a GPU of 24 GiB and more, and perhaps not a GPU of 16 GiB" in text
+
+
+def test_xla_has_not_compiled_what_lies_beyond() -> None:
+    """Its analysis is of the sizes that it was given."""
+    estimate = replace(adding(1), model=replace(MODEL, backend="jax"))
+    assert how(estimate, 64).startswith(
+        "by XLA's analysis of compiled steps (of 16, 64;"
+    )
+    assert how(estimate, 256).startswith(
+        "not measured: by the line beyond them, and by"
+    )
+    assert how(adding(1), 32) == "by the line between those that were tried: 16, 64"

@@ -68,9 +68,13 @@ def test_a_run_that_another_command_began(tmp_path: Path) -> None:
 
 
 def test_a_run_of_one_command(tmp_path: Path) -> None:
-    """There is one time to tell."""
-    text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE))
-    assert text.startswith("digits: finished in 3 attempts, 1 min 00 s\n")
+    """There is one time to tell: the ledger's, as ``status`` and ``history`` have it. The
+    command itself takes a moment longer."""
+    whole = replace(WHOLE, elapsed_seconds=175.3)
+    text = told(tmp_path, RunFigures(seconds=175.8, whole=whole))
+    assert text.startswith("digits: finished in 3 attempts, 2 min 55 s\n")
+    text = told(tmp_path, RunFigures(seconds=175.8))
+    assert text.startswith("digits: finished in 3 attempts, 2 min 56 s\n")
 
 
 def test_what_was_lost_is_told_as_history_tells_it(tmp_path: Path) -> None:

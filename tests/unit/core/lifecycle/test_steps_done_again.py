@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.core.lifecycle.effects import Effect, UpdateIncident
+from supervisor.core.jobs.accounting.steps_done_again import AttemptSpan, untold_steps
+from supervisor.core.lifecycle.effects import Effect, RecordIncident, UpdateIncident
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
+    DrainRequested,
     Exited,
     GateClear,
     ProgressReported,
@@ -27,6 +29,7 @@ from tests.support.lives import (
 
 PLANNED = "planned"
 KILLED = "killed"
+AT_ONCE = "Ctrl-C, twice"
 Part = tuple[int, int, str]
 """An attempt: the step it goes on from, the step it ends at, and how it ends."""
 
@@ -48,7 +51,18 @@ def lived(run: RunState, part: Part) -> tuple[RunState, list[Effect]]:
         if how == PLANNED
         else (killed(last=last, snapshot=max(last - 2, 0)),)
     )
-    return happen(run, DeadlineExpired(), GateClear(), Spawned(8), *progress, *end)
+    asked = (DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C", at_once=True))
+    said = asked if how == AT_ONCE else ()
+    lived, effects = happen(
+        run, DeadlineExpired(), GateClear(), Spawned(8), *progress, *said, *end
+    )
+    if how == AT_ONCE:  # ... and the next command goes on with it
+        assert not any(isinstance(one, RecordIncident) for one in effects)
+        lived = replace(
+            fresh(), history=lived.history, attempt=lived.attempt,
+            open_incident=lived.open_incident,
+        )  # fmt: skip
+    return lived, effects
 
 
 def told(effects: list[Effect]) -> dict[int, int]:
@@ -79,6 +93,18 @@ STORIES: tuple[tuple[list[Part], dict[int, int]], ...] = (
         [(0, 64, KILLED), (0, 44, PLANNED), (44, 50, KILLED), (48, 90, KILLED)],
         {1: 50, 3: 16},
     ),
+    # Ended at once by a person: no incident tells of that.
+    ([(0, 36, AT_ONCE), (35, 96, AT_ONCE)], {}),
+    ([(0, 36, AT_ONCE), (35, 35, AT_ONCE), (35, 96, KILLED)], {}),
+    # ... and the one after it fails before it has made up for that.
+    ([(0, 36, AT_ONCE), (35, 35, KILLED), (35, 96, KILLED)], {2: 1}),
+    ([(0, 40, AT_ONCE), (30, 33, KILLED), (32, 96, KILLED)], {2: 8}),
+    # ... or it was ended in the middle of what a failure had left to be done.
+    ([(0, 40, KILLED), (30, 35, AT_ONCE), (32, 96, KILLED)], {1: 10}),
+    (
+        [(0, 40, KILLED), (30, 35, AT_ONCE), (32, 34, KILLED), (33, 96, KILLED)],
+        {1: 5, 3: 7},
+    ),
     # A later snapshot than the failure had told of.
     ([(0, 30, KILLED), (30, 40, KILLED)], {1: 0}),
 )
@@ -88,7 +114,8 @@ STORIES: tuple[tuple[list[Part], dict[int, int]], ...] = (
 def test_each_incident_tells_of_its_own(
     story: list[Part], expected: dict[int, int]
 ) -> None:
-    """And together they tell of all that was computed more than once, and no more."""
+    """And together, with those that none tells of, they tell of all that was computed more
+    than once, and no more."""
     run = fresh()
     effects: list[Effect] = []
     for part in story:
@@ -97,7 +124,11 @@ def test_each_incident_tells_of_its_own(
     assert told(effects) == expected
     computed = sum(last - restored for restored, last, _ in story)
     furthest = max(last for _, last, _ in story)
-    assert sum(expected.values()) == computed - furthest
+    spans = [
+        AttemptSpan(restored_step=restored, last_step=last, told=how != AT_ONCE)
+        for restored, last, how in story
+    ]
+    assert sum(expected.values()) + untold_steps(spans) == computed - furthest
 
 
 def test_a_failure_in_place_tells_what_was_done_of_the_one_before() -> None:

@@ -166,7 +166,7 @@ def test_one_size_says_nothing_of_others() -> None:
 @pytest.mark.parametrize(
     ("limit", "fits", "largest", "slices"),
     [
-        (400_000, True, 83, 1),
+        (400_000, True, 82, 1),
         (280_000, False, 56, 3),
         (252_000, False, 49, None),
         (237_000, False, 46, None),
@@ -235,3 +235,72 @@ def test_gpus_of_the_usual_sizes() -> None:
     fits = [one.fits for one in found]
     assert fits == sorted(fits)
     assert set(fits) == {False, True}
+
+
+@given(sums=sums, first=st.integers(1, 64), batch=st.integers(1, 5000))
+def test_a_line_that_carries_says_how_far_it_may_be_off(
+    sums: list[tuple[int, int]], first: int, batch: int
+) -> None:
+    """Beyond what was tried a step adds no less than the line says, and no more than its
+    share: where sizes differ little, the whole of that may be missing."""
+
+    def added(size: int) -> int:
+        return max(constant + slope * size for constant, slope in sums)
+
+    found = estimate(*((size, added(size)) for size in (first, 4 * first)))
+    beyond = 4 * first + batch
+    assert found.too_high(beyond) <= 1
+    share = added(4 * first) * beyond // (4 * first)
+    assert 0 <= found.too_low(beyond) <= max(share - found.added(beyond), 0)
+    if found.slope * 4 * first < added(4 * first) / 2:
+        assert added(beyond) <= found.added(beyond) + found.too_low(beyond) + 1
+    assert found.too_low(4 * first) == found.too_high(first) == 0
+
+
+def test_a_line_through_readings_that_differ_says_so() -> None:
+    """As on a busy machine: steps of 8 added 33 to 51 MiB, the whole batch of 128 added 87,
+    115 in all. One estimate had taken it for 126, and another for 194."""
+    model = replace(
+        MODEL, batch=128, batch_bytes=3 * MIB, data_bytes=14 * MIB, drawn_bytes=14 * MIB
+    )
+
+    def seen(*sizes: tuple[int, int, int]) -> StepEstimate:
+        return StepEstimate(
+            model=model,
+            steps=tuple(
+                replace(tried(size, most * MIB), least_bytes=least * MIB)
+                for size, most, least in sizes
+            ),
+        )
+
+    real = 115 * MIB
+    for found in (seen((8, 51, 33), (32, 61, 43)), seen((8, 34, 33), (32, 61, 43))):
+        peak = found.peak(128)
+        assert not found.is_measured(128)
+        assert peak - found.too_high(128) <= real <= peak + found.too_low(128)
+        told = fit_into(found, 128, where="limit", limit_bytes=130 * MIB)
+        assert (told.fits, told.may_fit) == (False, True)
+        assert (told.least_bytes, told.most_bytes) == (
+            peak - found.too_high(128),
+            peak + found.too_low(128),
+        )
+        too_small = fit_into(found, 128, where="limit", limit_bytes=60 * MIB)
+        assert (too_small.fits, too_small.may_fit) == (False, False)
+        plenty = fit_into(found, 128, where="limit", limit_bytes=400 * MIB)
+        assert (plenty.fits, plenty.may_fit) == (True, False)
+    whole = seen((8, 51, 33), (32, 43, 43), (128, 87, 86))
+    assert whole.is_measured(128)
+    told = fit_into(whole, 128, where="limit", limit_bytes=real)
+    assert (told.fits, told.may_fit, told.most_bytes) == (False, False, None)
+
+
+def test_slices_of_a_batch_that_was_not_measured_are_counted_with_a_margin() -> None:
+    """Sizes of which a few steps were tried say as little of a slice as of the batch."""
+    small = replace(MODEL, batch_bytes=0, drawn_bytes=0, data_bytes=0)
+    line = replace(LINE, model=small)
+    fixed = line.weights + 2 * small.trained_bytes
+    limit = int((fixed + 1.4 * line.added(32)) / 0.98) + 100
+    assert fit_into(line, 64, where="limit", limit_bytes=limit).slices == 2
+    slices = fit_into(line, 128, where="limit", limit_bytes=limit).slices
+    assert slices is not None
+    assert -(-128 // slices) < 32

@@ -20,6 +20,7 @@ from supervisor.core.memory.trial_results import (
     asked,
     compared,
     difference,
+    goes_on_in,
     is_tight,
     judged,
     may_need,
@@ -247,3 +248,14 @@ def test_a_step_for_which_a_batch_was_read_ahead_says_nothing_of_the_time(
     tried = replace(result(*calls), fit=replace(FIT, untimed=untimed))
     assert tried.step_seconds == expected
     assert time_ratio(tried, tried, None) == (None if expected is None else 1.0)
+
+
+def test_in_how_many_slices_a_run_goes_on_near_the_limit() -> None:
+    """Those in which trials did; of what has room, or found none, there is nothing to say."""
+    near = [
+        TrialResult(outcome=TrialOutcome.TOO_NEAR, slices_made=made)
+        for made in (16, 8, None)
+    ]
+    other = TrialResult(outcome=TrialOutcome.MEASURED, slices_made=64)
+    assert goes_on_in([*near, other]) == (8, 16)
+    assert goes_on_in([other, near[2]]) is None

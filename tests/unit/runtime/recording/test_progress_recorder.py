@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.result import (
+    Diagnosis,
+    IncidentKind,
+    Remedy,
+    RemedyKind,
+)
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_report import LoggedFigures
 from supervisor.core.remediation.history import AttemptHistory
@@ -243,3 +251,36 @@ def test_a_loss_stays_with_its_step() -> None:
     assert [one.loss_step for one in points] == [7, None, None]
     both = points[0].followed_by(points[1])
     assert (both.step, both.loss, both.loss_step) == (12, 0.5, 7)
+
+
+def test_what_was_ended_at_once_is_done_again(ledger: Ledger) -> None:
+    """History counts it too, where no incident tells of that end; what an incident tells
+    of counts once."""
+    spans = ((None, 36, ()), (35, 50, (41,)), (48, None, ()))
+    for number, (restored, last, recovered) in enumerate(spans, 1):
+        before = tuple(
+            AttemptHistory(
+                number=number, recovery=1, restored_step=restored, last_step=one
+            )
+            for one in recovered
+        )
+        attempt = AttemptHistory(
+            number=number,
+            restored_step=40 if recovered else restored,
+            last_step=last,
+            recoveries=before,
+        )
+        ledger.put_attempt(1, attempt, now=1.0)
+    (run,) = summaries(ledger, lambda _: True, now=60.0)
+    # One step of the first attempt, two of the second; the third runs.
+    assert run.lost_steps == 1 + 2
+    for end in ("recovered", "ended"):
+        incident = RecordIncident(
+            attempt=2, remedy=Remedy(kind=RemedyKind.RESTART, because=""), failed_step=50,
+            diagnosis=Diagnosis(cause=Cause.DEVICE_OOM, because=()),
+            happened=IncidentKind(end), recovery=int(end == "recovered"),
+        )  # fmt: skip
+        ledger.record_incident(1, incident, now=2.0)
+    ledger.update_incident(1, UpdateIncident(attempt=2, lost_steps=2, restored_step=48))
+    (run,) = summaries(ledger, lambda _: True, now=60.0)
+    assert run.lost_steps == 1 + 2

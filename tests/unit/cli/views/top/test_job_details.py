@@ -141,3 +141,9 @@ def test_what_failed_says_why_itself() -> None:
         "            ValueError: no column (trainwarden explain 1)",
     ):
         assert f"{said}\n" in page + "\n"
+
+
+def test_a_run_of_the_foreground_has_no_priority() -> None:
+    """Its owner is who began it; a place in a queue it has not."""
+    page = drawn(listed("a") | {"owner": "ada"})
+    assert "owner       ada\n" in page
