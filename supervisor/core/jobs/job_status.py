@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
 
 from supervisor.core.causes import Cause
-from supervisor.core.memory.step_budget import StepBudget
-from supervisor.core.memory.step_estimate import MemoryPart
+from supervisor.core.memory.step_budget import StepBudget, budget_from_json
 
 
 def state_words(state: str) -> str:
@@ -293,21 +292,13 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     for name, kind in nested.items():
         if known.get(name) is not None:
             known[name] = kind(**known[name])
-    known["step_needs"] = _budget_from_json(known.get("step_needs"))
+    if known.get("step_needs") is not None:
+        known["step_needs"] = budget_from_json(known["step_needs"])
     tiers: Mapping[str, Any] = known.get("tiers", {})
     known["tiers"] = {name: _tier_from_json(one) for name, one in tiers.items()}
     known["advisories"] = tuple(map(_advisory_from_json, value.get("advisories", ())))
     known["state"] = JobState(value["state"])
     return JobStatus(**known)
-
-
-def _budget_from_json(value: Mapping[str, Any] | None) -> StepBudget | None:
-    if value is None:
-        return None
-    names = {item.name for item in fields(StepBudget)}
-    known = {n: given for n, given in value.items() if n in names}
-    rows = [MemoryPart(**one) for one in value["parts"]]
-    return StepBudget(**{**known, "parts": tuple(rows)})
 
 
 def _advisory_from_json(value: Mapping[str, Any]) -> AdvisoryStatus:

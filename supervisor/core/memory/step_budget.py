@@ -5,7 +5,9 @@ measured: that of the run's own batch, by the peak of its first steps. So of oth
 little can be said, and it is said as roughly so.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from supervisor.core.memory.step_estimate import (
     REACH,
@@ -45,12 +47,22 @@ class StepBudget:
     """A larger one may fit as well."""
 
 
+def budget_from_json(value: Mapping[str, Any]) -> StepBudget:
+    """What ``asdict`` made of one, without what a newer version adds. Raises
+    KeyError or TypeError for anything else."""
+    names = {item.name for item in fields(StepBudget)}
+    known = {name: given for name, given in value.items() if name in names}
+    of_part = {item.name for item in fields(MemoryPart)}
+    rows = [
+        MemoryPart(**{name: one[name] for name in of_part}) for one in value["parts"]
+    ]
+    return StepBudget(**{**known, "parts": tuple(rows)})
+
+
 def budget_of(needs: StepNeeds) -> StepBudget:
     """``needs`` in parts."""
     estimate = _estimate(needs)
-    largest, or_more = (
-        (None, False) if estimate is None else _largest(needs, estimate)
-    )
+    largest, or_more = (None, False) if estimate is None else _largest(needs, estimate)
     return StepBudget(
         fit=needs.fit,
         batch=needs.batch,
@@ -134,9 +146,7 @@ def _counted(needs: StepNeeds) -> tuple[MemoryPart, ...]:
                 name="optimizer", bytes=needs.optimizer_bytes, about=needs.optimizer
             )
         )
-    gradients = MemoryPart(
-        name="gradients", bytes=needs.trained_bytes, about=NOT_MADE
-    )
+    gradients = MemoryPart(name="gradients", bytes=needs.trained_bytes, about=NOT_MADE)
     return (*found, gradients)
 
 
@@ -190,25 +200,17 @@ def too_large(needs: StepNeeds) -> str:
     )
 
 
-def share_sentence(needs: StepNeeds) -> str:
-    """For ``explain``: how much of the limit no smaller batch would give back; empty where
-    that is not known."""
-    limit, state = needs.limit_bytes, needs.optimizer_bytes
-    if limit is None or state is None or not limit:
-        return ""
-    fixed = needs.parameter_bytes + state + needs.trained_bytes
-    owner = f"the state of {needs.optimizer}" if needs.optimizer else "the optimizer"
-    return (
-        f"Parameters, {owner} and gradients take {format_size(fixed)} of the"
-        f" {format_size(limit)} together, whatever the batch."
-    )
+def fixed_bytes(needs: StepNeeds) -> int | None:
+    """What no smaller batch gives back: parameters, optimizer and gradients; None: not
+    known."""
+    if needs.optimizer_bytes is None:
+        return None
+    return needs.parameter_bytes + needs.optimizer_bytes + needs.trained_bytes
 
 
 def sentence(budget: StepBudget) -> str:
     """One line of what a step needs."""
-    rows = [
-        f"{one.name} {format_size(one.bytes)}" for one in budget.parts if one.bytes
-    ]
+    rows = [f"{one.name} {format_size(one.bytes)}" for one in budget.parts if one.bytes]
     said = f"a step of the first fit needs {', '.join(rows)}"
     if budget.peak_bytes is None:
         return f"{said}; activations are not known" + _of(budget.limit_bytes)

@@ -51,6 +51,8 @@ class AttemptView:
     launched: bool = False
     """Whether the process has its files, and comes to the script."""
     in_fit: bool = False
+    fit: int | None = None
+    """Number of the call of ``fit`` that began last, from 0."""
     sliceable: bool | None = None
     """Whether its backend of Keras can work through a batch in slices; None: not told."""
     in_own_loop: bool = False
@@ -209,7 +211,8 @@ def _taken(record: Record) -> Taken:
 def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
-    known = {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
+    known: dict[str, Any] = {"in_fit": True, "in_own_loop": False}
+    known |= {"fit": _integer(record, "fit"), "sliceable": sliceable}
     known |= {"slices": None, "slice_size": None, "near_limit": None}
     return {**known, "phase_needs": PhaseNeeds()}
 

@@ -123,4 +123,6 @@ def _state_ahead(
     if model.optimizer.built:
         return found.optimizer_bytes
     slots = optimizer_slots.slots_of(model.optimizer)
-    return None if slots is None else found.optimizer_bytes + slots * found.trained_bytes
+    return (
+        None if slots is None else found.optimizer_bytes + slots * found.trained_bytes
+    )
