@@ -5,11 +5,14 @@ from typing import Any, cast
 
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
+from supervisor.core.memory.step_budget import StepBudget
+from supervisor.core.memory.step_estimate import MemoryPart
 from supervisor.web.box_view import jobs_part
 from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
     RunDossier,
+    _step_part,
     error_text,
     figures_of,
     goodput_text,
@@ -50,6 +53,26 @@ def test_an_incident_of_somebody_else_says_no_more_than_it_may() -> None:
 
 
 ERROR = {"attempt": 2, "cause": "user_error", "text": "ValueError: a <b>layer</b>"}
+
+
+def test_what_a_step_needs_is_a_row_of_parts() -> None:
+    """On a run's page and in its report; nothing where it is not told."""
+    budget = StepBudget(
+        fit=0,
+        batch=8,
+        slices=1,
+        limit_bytes=9 << 20,
+        peak_bytes=3 << 20,
+        parts=(MemoryPart(name="parameters", bytes=3 << 20, about="some"),),
+        largest_batch=16,
+    )
+    known = JobStatus(
+        job="digits", state=JobState.FINISHED, attempt=1, step_needs=budget
+    )
+    page = "".join(map(render, _step_part(status_json(known))))
+    assert "a step of the first fit needs parameters 3 MiB" in page
+    assert "<dt>parameters</dt>" in page
+    assert not _step_part(jsons())
 
 
 def test_a_job_says_why_it_failed() -> None:
