@@ -76,7 +76,7 @@ def summary_part(dossier: RunDossier) -> list[Node]:
         tag("p", tag("strong", "Proof: "), f"{status['proof']}.")
         if status.get("proof")
         else None,
-        *_step_part(status),
+        *step_part(status),
         None
         if run["state"] != "gave_up"
         else tag("p", str(status.get("message") or "")),
@@ -84,7 +84,7 @@ def summary_part(dossier: RunDossier) -> list[Node]:
     ]
 
 
-def _step_part(status: Mapping[str, Any]) -> list[Node]:
+def step_part(status: Mapping[str, Any]) -> list[Node]:
     """What a step needs of memory, and a row of its parts; nothing where that is not told."""
     told: Mapping[str, Any] | None = status.get("step_needs")
     if told is None:

@@ -51,12 +51,13 @@ def budget_from_json(value: Mapping[str, Any]) -> StepBudget:
     """What ``asdict`` made of one, without what a newer version adds. Raises
     KeyError or TypeError for anything else."""
     names = {item.name for item in fields(StepBudget)}
-    known = {name: given for name, given in value.items() if name in names}
+    known: dict[str, Any] = {n: given for n, given in value.items() if n in names}
     of_part = {item.name for item in fields(MemoryPart)}
     rows = [
         MemoryPart(**{name: one[name] for name in of_part}) for one in value["parts"]
     ]
-    return StepBudget(**{**known, "parts": tuple(rows)})
+    known["parts"] = tuple(rows)
+    return StepBudget(**known)
 
 
 def budget_of(needs: StepNeeds) -> StepBudget:

@@ -12,13 +12,13 @@ from supervisor.web.markup import render
 from supervisor.web.phase_bar import TimeSpent
 from supervisor.web.run_view import (
     RunDossier,
-    _step_part,
     error_text,
     figures_of,
     goodput_text,
     incidents_part,
     outcome_text,
     spent_of,
+    step_part,
     summary_part,
 )
 
@@ -69,10 +69,10 @@ def test_what_a_step_needs_is_a_row_of_parts() -> None:
     known = JobStatus(
         job="digits", state=JobState.FINISHED, attempt=1, step_needs=budget
     )
-    page = "".join(map(render, _step_part(status_json(known))))
+    page = "".join(map(render, step_part(status_json(known))))
     assert "a step of the first fit needs parameters 3 MiB" in page
     assert "<dt>parameters</dt>" in page
-    assert not _step_part(jsons())
+    assert not step_part(jsons())
 
 
 def test_a_job_says_why_it_failed() -> None:

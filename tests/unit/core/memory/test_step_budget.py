@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -124,7 +125,7 @@ def test_a_larger_limit_never_lets_fewer_fit(limit: int, more: int) -> None:
         {"optimizer_bytes": None},
     ],
 )
-def test_of_other_batches_nothing_is_said(changes: dict[str, int | None]) -> None:
+def test_of_other_batches_nothing_is_said(changes: dict[str, Any]) -> None:
     """Where one size does not tell of them."""
     found = budget_of(replace(NEEDS, **changes))
     assert found.largest_batch is None

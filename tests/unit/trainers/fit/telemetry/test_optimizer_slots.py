@@ -28,7 +28,7 @@ def test_slots(optimizer: keras.optimizers.Optimizer) -> None:
     assert slots * TRAINED <= numbers <= slots * TRAINED + 20
 
 
-class Own(optimizers.Adam):
+class Own(keras.optimizers.Adam):
     """A class of a script's."""
 
 
