@@ -29,6 +29,7 @@ from supervisor.core.jobs.job_status import (
     TierStatus,
 )
 from supervisor.core.liveness.hang_detection import Liveness
+from supervisor.core.memory.step_budget import budget_of
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
@@ -187,6 +188,7 @@ def job_status(
         message=facts.message,
         **_promised(facts, page),
         snapshot_plan=view.snapshot_plan,
+        step_needs=None if view.needs is None else budget_of(view.needs),
         remote=facts.remote,
         standby=facts.standby,
         overrides=_in_force(facts, reached.get("slices"), reached.get("slice_trial")),

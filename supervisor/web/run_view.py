@@ -9,6 +9,8 @@ from supervisor.core.diagnosis.explain import WITHOUT, incident_headline, own_te
 from supervisor.core.diagnosis.result import AskedEnd
 from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.jobs.job_status import state_words
+from supervisor.core.memory.step_budget import budget_from_json
+from supervisor.core.memory.step_budget import sentence as step_sentence
 from supervisor.core.metrics.run_counters import BETWEEN
 from supervisor.core.text.units import (
     counted,
@@ -79,10 +81,24 @@ def summary_part(dossier: RunDossier) -> list[Node]:
         tag("p", tag("strong", "Proof: "), f"{status['proof']}.")
         if status.get("proof")
         else None,
+        *step_part(status),
         None
         if run["state"] != "gave_up"
         else tag("p", str(status.get("message") or "")),
         _error_part(dossier),
+    ]
+
+
+def step_part(status: Mapping[str, Any]) -> list[Node]:
+    """What a step needs of memory, and a row of its parts; nothing where that is not told."""
+    told: Mapping[str, Any] | None = status.get("step_needs")
+    if told is None:
+        return []
+    budget = budget_from_json(told)
+    rows = {one.name: format_size(one.bytes) for one in budget.parts}
+    return [
+        tag("p", tag("strong", "Memory: "), f"{step_sentence(budget)}."),
+        tiles(rows),
     ]
 
 

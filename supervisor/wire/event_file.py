@@ -82,6 +82,9 @@ class RecordKind:
     EPOCH_MEMORY = "epoch_memory"
     """The fields of ``phase_peaks.EpochMemory``: the first step of an epoch is done, and
     more or less is in use than was told."""
+    STEP_NEEDS = "step_needs"
+    """The fields of ``step_needs.StepNeeds``: of the first ``fit``, under a limit or on a
+    GPU; before its first step without a peak, and once more after the first few."""
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"

@@ -377,6 +377,9 @@ class MemoryProbe(Protocol):
     def mark(self) -> MemoryMark | None:
         """What is in use now; None: nothing tells, or no reading was taken yet."""
 
+    def limit(self) -> int | None:
+        """Bytes in use there at most; None: there is none, or it is not known yet."""
+
     def due(self, now: float) -> bool:
         """Whether a reading is due."""
 

@@ -12,6 +12,7 @@ class NoProbe:
 
     def __init__(self, _attempt: Attempt, *, limit_bytes: int | None) -> None:
         """``limit_bytes``: what the supervisor set."""
+        self._limit = limit_bytes
 
     def begin(self) -> None:
         """As there is nothing to read."""
@@ -22,6 +23,10 @@ class NoProbe:
     def mark(self) -> Any | None:
         """As above."""
         return None
+
+    def limit(self) -> int | None:
+        """What was set."""
+        return self._limit
 
     def due(self, _now: float) -> bool:
         """Never."""

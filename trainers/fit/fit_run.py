@@ -31,6 +31,7 @@ from trainers.fit.resume import fit_snapshot
 from trainers.fit.resume.fit_proof import FitProof, no_doubt
 from trainers.fit.resume.fit_resume import FitResume
 from trainers.fit.resume.fit_snapshot import FitParts
+from trainers.fit.telemetry.first_fit_needs import FitSubject
 from trainers.fit.telemetry.fit_report import Report
 from trainers.fit.telemetry.phase_recorder import epochs_until_validation
 from trainers.fit.telemetry.step_counter import Steps
@@ -257,6 +258,11 @@ class FitRun:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""
         self._has_begun = True
         self._resume.start(self.model)
+        self._report.steps_ahead(
+            FitSubject(
+                fit=self._session.fit_number, model=self.model, source=self.source
+            )
+        )
         self._follow()
 
     def _follow(self) -> None:
@@ -329,6 +335,7 @@ class FitRun:
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
         self._between_epochs = True
+        self._report.steps_over(self._session.step)
         if self.source.lengths_vary:  # of others all need the same
             self._report.phases.ends(PeakPhase.STEPS)
         self._report.phases.begins(PeakPhase.CALLBACKS)

@@ -44,6 +44,8 @@ class TrainingProgress:
         self.measured = False
         """Whether steps of the script's own loop are measured now: they may be made, though
         nothing is trained."""
+        self.needs_told = False
+        """Whether a ``fit`` told what its steps need of memory."""
         self.is_open = False
         """Whether the first call of ``fit`` has opened the snapshots."""
 

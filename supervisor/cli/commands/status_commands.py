@@ -48,6 +48,7 @@ from supervisor.core.diagnosis.explain import (
     summarise_incident,
 )
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
+from supervisor.core.memory.step_budget import sentence as budget_sentence
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.user_name import user_name
@@ -153,6 +154,8 @@ def _lines(item: JobStatus) -> Iterator[str]:
         yield f"    more: {command_hint('incidents', item.job)}, {command_hint('logs', item.job)}"
     if item.snapshot_plan is not None and item.pid is not None:
         yield f"  {plan_line(item.snapshot_plan)}"
+    if item.step_needs is not None:
+        yield f"  {budget_sentence(item.step_needs)}"
     yield from (f"  {line}" for line in unsaved_lines(item))
     if item.remote is not None:
         yield f"  {remote_line(item.remote)}"

@@ -46,6 +46,9 @@ SUBJECTS: Mapping[str, str] = {
     OomSubject.OUTSIDE: "It ran out outside of training steps.",
 }
 
+MUCH = 0.5
+"""From this part of a limit on it is told what of it no batch changes."""
+
 TOLD = 4
 """Holders that are told of; the rest is in ``incidents --json``."""
 
@@ -62,6 +65,7 @@ def autopsy_paragraph(
         _pieces(autopsy["verdict"], memory or {}),
         _asked(autopsy),
         _growth(autopsy["growth"]),
+        _fixed(autopsy.get("fixed_bytes"), autopsy.get("fixed_limit_bytes")),
         _holders(_held(autopsy["verdict"], memory or {}), autopsy["holders"]),
         _holders("Others on the device", autopsy["tenants"]),
     ]
@@ -99,6 +103,16 @@ def _growth(growth: Mapping[str, Any] | None) -> str:
     return (
         f"Between steps, memory in use had grown by {format_size(growth['grown_bytes'])}"
         f" in {format_duration(seconds)}."
+    )
+
+
+def _fixed(fixed: int | None, limit: int | None) -> str:
+    """Of what no smaller batch gives back, where that is much of the limit."""
+    if fixed is None or not limit or fixed < MUCH * limit:
+        return ""
+    return (
+        f"Whatever the batch, parameters, the optimizer's state and gradients together"
+        f" take {format_size(fixed)} of {format_size(limit)}."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
 
 from supervisor.core.causes import Cause
+from supervisor.core.memory.step_budget import StepBudget, budget_from_json
 
 
 def state_words(state: str) -> str:
@@ -205,6 +206,9 @@ class JobStatus:
     run_peak_bytes: int | None = None
     """The most of all attempts, whatever slices they had: as ``history`` tells it."""
     allocator: AllocatorStatus | None = None
+    step_needs: StepBudget | None = None
+    """What a step of the newest attempt's first ``fit`` needs, in parts; None: not told,
+    as without a limit or a GPU."""
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Until memory runs out, by ``forecast.Resource``: of those that grow."""
     host_rss_bytes: int | None = None
@@ -288,6 +292,8 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     for name, kind in nested.items():
         if known.get(name) is not None:
             known[name] = kind(**known[name])
+    if known.get("step_needs") is not None:
+        known["step_needs"] = budget_from_json(known["step_needs"])
     tiers: Mapping[str, Any] = known.get("tiers", {})
     known["tiers"] = {name: _tier_from_json(one) for name, one in tiers.items()}
     known["advisories"] = tuple(map(_advisory_from_json, value.get("advisories", ())))

@@ -21,8 +21,10 @@ from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.bfc_map import Chunk, MemoryMap
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
+from supervisor.core.memory.step_budget import fixed_bytes
 from supervisor.wire.messages.memory_answer import BATCH, MemoryAnswer, Variable
 from supervisor.wire.records.oom_subject import OomSubject
+from supervisor.wire.records.step_needs import StepNeeds
 
 LARGEST = 8
 """Chunks that are named."""
@@ -50,6 +52,8 @@ class OomFindings:
     text: str = ""
     """What was said of the failure: the exception, and lines of the log."""
     subject: OomSubject | None = None
+    needs: StepNeeds | None = None
+    """What a step of the ``fit`` that runs needs, as far as it was told."""
 
 
 NOTHING_FOUND = OomFindings()
@@ -98,6 +102,10 @@ class OomAnalysis:
     tenants: tuple[Holder, ...]
     subject: OomSubject | None = None
     """What memory was asked for."""
+    fixed_bytes: int | None = None
+    """What parameters, optimizer and gradients of this ``fit`` take, whatever the batch."""
+    fixed_limit_bytes: int | None = None
+    """Of how much that is."""
 
 
 def autopsy_of(
@@ -120,7 +128,17 @@ def autopsy_of(
         largest=_largest(findings),
         tenants=_tenants(findings),
         subject=findings.subject,
+        **_fixed(cause, findings.needs),
     )
+
+
+def _fixed(cause: Cause, needs: StepNeeds | None) -> dict[str, int | None]:
+    if needs is None or cause is Cause.HOST_OOM:
+        return {}
+    return {
+        "fixed_bytes": fixed_bytes(needs),
+        "fixed_limit_bytes": needs.limit_bytes,
+    }
 
 
 def _tenants(findings: OomFindings) -> tuple[Holder, ...]:

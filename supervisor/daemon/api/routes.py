@@ -100,7 +100,9 @@ def job_json(entry: ManagedJob, *, whole: bool = True) -> dict[str, Any]:
     sentences that quote what it printed, or name what is in its script."""
     status = entry.status()
     if not whole and status.state is not JobState.QUEUED:
-        status = replace(status, message="", promise=None, last_error=None)
+        status = replace(
+            status, message="", promise=None, last_error=None, step_needs=None
+        )
     return {
         **status_json(status),
         "owner": entry.row.owner,

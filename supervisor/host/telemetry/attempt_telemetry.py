@@ -22,6 +22,7 @@ from supervisor.core.lifecycle.events import (
     SnapshotFailed,
     WentOn,
 )
+from supervisor.core.memory.step_budget import too_large
 from supervisor.core.remediation.history import Unpromised, weakest
 from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.wire.event_file import (
@@ -38,6 +39,7 @@ from supervisor.wire.reasons import SizeSource
 from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.phase_peaks import EpochMemory, PeakPhase, PhasePeak
 from supervisor.wire.records.step_evidence import StepEvidence
+from supervisor.wire.records.step_needs import StepNeeds
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from supervisor.wire.snapshots.proof import Proof
 
@@ -49,6 +51,8 @@ class AttemptView:
     launched: bool = False
     """Whether the process has its files, and comes to the script."""
     in_fit: bool = False
+    fit: int | None = None
+    """Number of the call of ``fit`` that began last, from 0."""
     sliceable: bool | None = None
     """Whether its backend of Keras can work through a batch in slices; None: not told."""
     in_own_loop: bool = False
@@ -80,6 +84,8 @@ class AttemptView:
     """A step in slices that came near the memory limit, in this call of ``fit``."""
     phase_needs: PhaseNeeds = field(default_factory=PhaseNeeds)
     """What the phases of an epoch need, as far as this call of ``fit`` has shown."""
+    needs: StepNeeds | None = None
+    """What a step of the first ``fit`` needs, as was told last."""
     validated: bool = False
     """An epoch came to its end, with its validation."""
     asks: int = 0
@@ -134,6 +140,29 @@ def _evidence(record: Record) -> dict[str, Any]:
     return {"evidence": replace(found, wide_inputs=shapes, written_file=file)}
 
 
+def _needs(record: Record) -> StepNeeds | None:
+    """None, where it is not what training writes."""
+    found = StepNeeds.from_json(record.fields)
+    if found is None:
+        return None
+    figures = [one for one in asdict(found).values() if isinstance(one, int)]
+    if found.slices < 1 or not all(0 <= one <= MOST for one in figures):
+        return None
+    return replace(found, optimizer=found.optimizer[:100], backend=found.backend[:100])
+
+
+def _step_needs(record: Record) -> dict[str, Any]:
+    found = _needs(record)
+    return {} if found is None else {"needs": found}
+
+
+def _too_large(record: Record) -> NoticeReceived | None:
+    """Where no batch fits, that is to be said before a step runs out of memory."""
+    found = _needs(record)
+    said = "" if found is None else too_large(found)
+    return NoticeReceived(said) if said else None
+
+
 def _non_finite(record: Record) -> NonFinite:
     return NonFinite(
         last_finite_step=_integer(record, "last_finite_step"),
@@ -182,7 +211,8 @@ def _taken(record: Record) -> Taken:
 def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
-    known = {"in_fit": True, "in_own_loop": False, "sliceable": sliceable}
+    known: dict[str, Any] = {"in_fit": True, "in_own_loop": False}
+    known |= {"fit": _integer(record, "fit"), "sliceable": sliceable}
     known |= {"slices": None, "slice_size": None, "near_limit": None}
     return {**known, "phase_needs": PhaseNeeds()}
 
@@ -280,6 +310,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
     RecordKind.EVIDENCE: _evidence,
+    RecordKind.STEP_NEEDS: _step_needs,
     RecordKind.STEP_FAILED: lambda r: {"asks": _integer(r, "number") or 0},
     RecordKind.GOES_ON: lambda r: {
         "asks": 0,
@@ -402,6 +433,7 @@ _READERS: Mapping[str, Callable[[Record], Event | None]] = {
     RecordKind.SNAPSHOT_FAILED: _failed,
     RecordKind.PROOF: _proof,
     RecordKind.GOES_ON: _went_on,
+    RecordKind.STEP_NEEDS: _too_large,
 }
 """What a record of each kind is to the core; the others are nothing."""
 

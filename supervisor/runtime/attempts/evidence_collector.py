@@ -69,7 +69,7 @@ def gather(
         fault=_fault(files.fault),
         stacks=_stacks(files.fault, record),
         dump=None if memory_map is None else figures_of(memory_map),
-        memory=_findings(files, memory_map, page),
+        memory=_findings(files, memory_map, page, view),
         no_room=found_no_room(record, launched=view.launched),
         refused=view.refused,
         finished=finished(record, view),
@@ -156,9 +156,14 @@ def _most(*counts: int | None) -> int | None:
 
 
 def _findings(
-    files: AttemptPaths, memory_map: MemoryMap | None, page: Page | None
+    files: AttemptPaths,
+    memory_map: MemoryMap | None,
+    page: Page | None,
+    view: AttemptView,
 ) -> OomFindings:
     """Who held what, as far as the files tell."""
+    needs = view.needs
+    runs = view.in_fit and needs is not None and needs.fit == view.fit
     answer = _read(files.memory_answer, MemoryAnswer)
     jit = None if page is None else page.jit
     return OomFindings(
@@ -166,6 +171,7 @@ def _findings(
         answer=answer,
         between_steps_bytes=None if page is None else page.memory_in_use_bytes,
         jit=None if jit is None else bool(jit),
+        needs=needs if runs else None,
     )
 
 

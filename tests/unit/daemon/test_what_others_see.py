@@ -1,6 +1,7 @@
 """What members see of each other's jobs: that they run, and why they failed; no quotes."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.spec import build_spec
+from supervisor.core.memory.step_budget import StepBudget
+from supervisor.core.memory.step_estimate import MemoryPart
 from supervisor.daemon.api.routes import answer
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
+from supervisor.daemon.managed_job import ManagedJob
 from supervisor.host.control.control_server import Request
 from supervisor.host.service.user_name import user_name
 from tests.support.long_life import WoundClock
@@ -92,3 +97,28 @@ def test_the_message_of_a_job(daemon: Daemon) -> None:
     message = asked(daemon, "/v1/jobs/mine", by=OWNER)["message"].encode()
     assert message in whole
     assert message not in seen
+
+
+def test_what_a_step_of_a_job_needs(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the optimizer's class, which may be the script's own."""
+    part = MemoryPart(name="optimizer", bytes=8, about="SecretOptimizer")
+    budget = StepBudget(
+        fit=0,
+        batch=8,
+        slices=1,
+        limit_bytes=9,
+        peak_bytes=8,
+        parts=(part,),
+        largest_batch=None,
+    )
+    told = ManagedJob.status
+
+    def status(entry: ManagedJob) -> JobStatus:
+        return replace(told(entry), step_needs=budget)
+
+    monkeypatch.setattr(ManagedJob, "status", status)
+    mine, seen = (asked(daemon, "/v1/jobs/mine", by=who) for who in (OWNER, OTHER))
+    assert mine["step_needs"]["parts"][0]["about"] == "SecretOptimizer"
+    assert seen["step_needs"] is None

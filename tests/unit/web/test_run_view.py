@@ -5,6 +5,8 @@ from typing import Any, cast
 
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
+from supervisor.core.memory.step_budget import StepBudget
+from supervisor.core.memory.step_estimate import MemoryPart
 from supervisor.web.box_view import jobs_part
 from supervisor.web.incident_view import IncidentDossier, stacks_part, upstream_text
 from supervisor.web.markup import render
@@ -22,6 +24,7 @@ from supervisor.web.run_view import (
     incidents_part,
     outcome_text,
     spent_of,
+    step_part,
     summary_part,
 )
 
@@ -82,6 +85,26 @@ def test_an_incident_of_somebody_else_says_no_more_than_it_may() -> None:
 
 
 ERROR = {"attempt": 2, "cause": "user_error", "text": "ValueError: a <b>layer</b>"}
+
+
+def test_what_a_step_needs_is_a_row_of_parts() -> None:
+    """On a run's page and in its report; nothing where it is not told."""
+    budget = StepBudget(
+        fit=0,
+        batch=8,
+        slices=1,
+        limit_bytes=9 << 20,
+        peak_bytes=3 << 20,
+        parts=(MemoryPart(name="parameters", bytes=3 << 20, about="some"),),
+        largest_batch=16,
+    )
+    known = JobStatus(
+        job="digits", state=JobState.FINISHED, attempt=1, step_needs=budget
+    )
+    page = "".join(map(render, step_part(status_json(known))))
+    assert "a step of the first fit needs parameters 3 MiB" in page
+    assert "<dt>parameters</dt>" in page
+    assert not step_part(jsons())
 
 
 def test_a_job_says_why_it_failed() -> None:

@@ -57,6 +57,7 @@ def since(earlier: Figures | None, found: Figures, *, highest: int) -> Figures:
     return replace(
         found,
         peak=found.peak if found.peak > earlier.peak else highest,
+        peak_is_known=found.peak > earlier.peak,
         largest_request=None if before is not None and asked == before else asked,
     )
 

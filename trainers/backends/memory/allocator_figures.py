@@ -46,6 +46,8 @@ class Figures:
     rest of what is free back to the device when it needs other blocks (PyTorch's)."""
     peak: int
     largest_request: int | None = None
+    peak_is_known: bool = True
+    """Whether ``peak`` is that of steps, and not only the most that was seen between."""
 
     @property
     def fragmentation(self) -> float | None:

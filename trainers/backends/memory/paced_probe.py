@@ -109,6 +109,13 @@ class PacedProbe:
         most, self._most_between = self._most_between, 0
         return MemoryMark(in_use=in_use, peak=peak, most_between=most, limit=limit)
 
+    def limit(self) -> int | None:
+        """What was set, else what the allocator has; None: not known (yet)."""
+        if self._limit is not None:
+            return self._limit
+        found = self._reader.read()
+        return None if found is None else found.limit
+
     def due(self, now: float) -> bool:
         """Whether it is time for a reading; ``now`` by ``time.perf_counter``."""
         return now >= self._due

@@ -6,7 +6,9 @@ from typing import Any
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
+from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.selected import backend
+from trainers.fit.telemetry.first_fit_needs import FirstFitNeeds, FitSubject
 from trainers.fit.telemetry.phase_recorder import PhaseRecorder
 from trainers.process.attempt_reporting import Attempt, PageReporter
 
@@ -48,6 +50,7 @@ class Report:
         self._probe = backend.memory_probe(attempt, limit_bytes=memory_limit(attempt))
         self.phases = PhaseRecorder(attempt.say, self._probe.mark)
         """What the phases of an epoch take of memory."""
+        self._needs = FirstFitNeeds(attempt)
 
     def fit_began(
         self, *, batch: int | None, model: str | None = None, **fields: Any
@@ -92,8 +95,24 @@ class Report:
         self._publish_slices()
         self._began = time.perf_counter()
 
+    def steps_ahead(self, subject: FitSubject) -> None:
+        """The first step is next."""
+        self._needs.begin(subject, limit=self._limit, slices=self._slicing()[0])
+
+    def _limit(self) -> int | None:
+        return memory_limit(self._attempt) or self._probe.limit()
+
+    def steps_over(self, step: int) -> None:
+        """An epoch has no more steps: what comes next would be in the peak of the first."""
+        if self._needs.waits and self._steps:
+            self._tell_needs(self._probe.look(step=step))
+
+    def _tell_needs(self, reading: Figures | None) -> None:
+        self._needs.stepped(reading, slices=self._told_slices[0])
+
     def over(self) -> None:
         """There are no more steps: nobody is asked any more."""
+        self._needs.let_go()
         self._slicing = _whole
 
     def _publish_slices(self) -> None:
@@ -131,6 +150,8 @@ class Report:
     def _memory(self, step: int) -> None:
         self._publish_slices()
         reading = self._probe.look(step=step)
+        if self._steps >= SETTLED_STEPS:
+            self._tell_needs(reading)
         if reading is None:
             return
         peak, limit = reading.peak, memory_limit(self._attempt)

@@ -16,6 +16,8 @@ from supervisor.core.jobs.job_status import (
     status_from_json,
     status_json,
 )
+from supervisor.core.memory.step_budget import StepBudget
+from supervisor.core.memory.step_estimate import MemoryPart
 
 STATUS = JobStatus(
     job="digits",
@@ -27,6 +29,15 @@ STATUS = JobStatus(
     snapshot=SnapshotStatus(step=3, age_seconds=1.5),
     snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
     allocator=AllocatorStatus(pool_bytes=9, source="estimate"),
+    step_needs=StepBudget(
+        fit=0,
+        batch=8,
+        slices=1,
+        limit_bytes=9,
+        peak_bytes=3,
+        parts=(MemoryPart(name="parameters", bytes=3, about="3 numbers"),),
+        largest_batch=16,
+    ),
     tiers={"memory": TierStatus(snapshots=2, age_seconds=1.5)},
     advisories=(
         AdvisoryStatus(
@@ -52,6 +63,7 @@ def test_there_and_back() -> None:
         STATUS.snapshot_plan,
     )
     assert again.allocator == STATUS.allocator
+    assert again.step_needs == STATUS.step_needs
     assert again.tiers == STATUS.tiers
     assert again.slice_trial == STATUS.slice_trial
     assert again.advisories == STATUS.advisories

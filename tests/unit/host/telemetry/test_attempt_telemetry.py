@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,18 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
     totals_to_json,
 )
 from supervisor.core.jobs.job_status import SliceTrial
-from supervisor.core.lifecycle.events import ProgressReported, WentOn
+from supervisor.core.lifecycle.events import NoticeReceived, ProgressReported, WentOn
 from supervisor.host.telemetry import attempt_telemetry
 from supervisor.host.telemetry.attempt_telemetry import (
     MOST_OF_RECOVERY,
     AttemptView,
     Telemetry,
     fold,
+    heard,
 )
 from supervisor.wire.event_file import POLL_LINES, EventWriter, Record, RecordKind
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records.step_needs import StepNeeds
 from tests.support.long_stories import long_story
 
 HUGE = "1" + "0" * 400
@@ -200,3 +203,41 @@ def test_what_was_told_of_the_newest_failed_step_is_kept(tmp_path: Path) -> None
     telemetry.read_rest()
     assert len(telemetry.recovery.events) == MOST_OF_RECOVERY
     telemetry.close()
+
+
+NEEDS = StepNeeds(
+    fit=1,
+    batch=8,
+    slices=1,
+    parameters=100,
+    trained=100,
+    parameter_bytes=400,
+    trained_bytes=400,
+    largest_bytes=400,
+    optimizer_bytes=800,
+    optimizer="Adam",
+    other_bytes=0,
+    limit_bytes=1000,
+    backend="tensorflow",
+)
+
+
+def test_the_needs_of_a_step_are_told_with_a_warning() -> None:
+    """That no batch fits, once, before the first step; what nobody can reckon with is left
+    out."""
+    record = Record(kind="step_needs", ns=1, fields=NEEDS.to_json())
+    assert fold(AttemptView(), [record]).needs == NEEDS
+    (event,) = heard(record)
+    assert isinstance(event, NoticeReceived)
+    assert "no batch fits" in event.sentence
+    made = replace(NEEDS, in_use_bytes=10, peak_bytes=90)
+    assert not heard(replace(record, fields=made.to_json()))
+    for changes in (
+        {"peak_bytes": -1},
+        {"slices": 0},
+        {"batch": 2**60},
+        {"trained": ""},
+    ):
+        wrong = replace(record, fields={**NEEDS.to_json(), **changes})
+        assert fold(AttemptView(), [wrong]).needs is None
+        assert not heard(wrong)

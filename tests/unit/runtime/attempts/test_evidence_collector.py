@@ -14,14 +14,32 @@ from supervisor.runtime.attempts.evidence_collector import (
     gather,
     idle_seconds,
 )
+from supervisor.wire.event_file import Record, encode
 from supervisor.wire.files import write_json
 from supervisor.wire.messages.directive import EXIT_NO_ROOM
 from supervisor.wire.page import Page
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records.end_records import ExitRecord
+from supervisor.wire.records.step_needs import StepNeeds
 from tests.support.lives import exit_record
 from tests.support.long_stories import long_story
+
+NEEDS = StepNeeds(
+    fit=0,
+    batch=8,
+    slices=1,
+    parameters=100,
+    trained=100,
+    parameter_bytes=400,
+    trained_bytes=400,
+    largest_bytes=400,
+    optimizer_bytes=800,
+    optimizer="Adam",
+    other_bytes=0,
+    limit_bytes=1000,
+    backend="tensorflow",
+)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +142,26 @@ def test_the_stacks_of_a_crash_are_kept(
         snapshots=[tmp_path / "snapshots"],
     )
     assert exited.evidence.stacks == (CRASHED.rstrip() if told else "")
+
+
+@pytest.mark.parametrize(("fit", "known"), [(0, True), (1, False)])
+def test_the_needs_of_a_step_are_evidence_of_their_own_fit(
+    tmp_path: Path, *, fit: int, known: bool
+) -> None:
+    """What the first call of fit needs says nothing of a later one's model."""
+    files = AttemptPaths(tmp_path)
+    records = [
+        Record(kind="fit_began", ns=1, fields={"fit": 0}),
+        Record(kind="step_needs", ns=2, fields=NEEDS.to_json()),
+        Record(kind="fit_began", ns=3, fields={"fit": fit}),
+    ]
+    files.events.write_bytes(b"".join(map(encode, records)))
+    exited = gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output),
+        limited=True,
+        snapshots=[tmp_path / "snapshots"],
+    )
+    found = exited.evidence.memory.needs
+    assert found == (NEEDS if known else None)
