@@ -268,7 +268,7 @@ def _certify(
 ) -> None:
     """``by``: what starts the run that is killed."""
     row = result.row
-    whole = CertifyTrial(zygote, row, directory / "whole")
+    whole = CertifyTrial(by, row, directory / "whole")
     trail = directory / "trail"
     if whole.run(plain=row.plain, TRAIL=str(trail)) != 0:
         result.problems.append(f"undisturbed it failed: {whole.output()}")

@@ -98,16 +98,15 @@ def tell_plan(
     job: Job, paths: StatePaths, choice: ResumeOptions, *, as_json: bool
 ) -> int:
     """Print it, with what ``check`` has against it; the exit code."""
-    if (
-        against := unwritable(paths.root, wanted=paths.lock(job.name).parent)
-    ) is not None:
-        fail(against)
     try:
         plan = plan_of(job, paths, choice)
     except StartRefusedError as error:
         fail(str(error))
     except LedgerError as error:
         fail(str(error), exit_code=1)
+    against = unwritable(paths.root, wanted=paths.lock(job.name).parent)
+    if against is not None:  # tried last: where a run is refused anyway nothing is touched
+        fail(against)
     found = examine(paths.root, python=plan.python, grace=job.spec.drain.grace)
     findings = [one for one in found if one.level in AGAINST]
     told = {**asdict(plan), "findings": [asdict(one) for one in findings]}
