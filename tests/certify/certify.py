@@ -249,7 +249,7 @@ def certify(
             _certify_in_place(result, zygote, directory, memory=memory, seed=seed)
         else:
             by = StandbyParent() if standby else zygote
-            _certify(result, zygote, directory, by=by, memory=memory, seed=seed)
+            _certify(result, by, directory, memory=memory, seed=seed)
     finally:
         if memory is not None:
             shutil.rmtree(memory, ignore_errors=True)
@@ -259,14 +259,13 @@ def certify(
 
 def _certify(
     result: RowResult,
-    zygote: Zygote,
+    by: Zygote | StandbyParent,
     directory: Path,
     *,
-    by: Zygote | StandbyParent,
     memory: str | None,
     seed: int,
 ) -> None:
-    """``by``: what starts the run that is killed."""
+    """``by``: what starts both runs."""
     row = result.row
     whole = CertifyTrial(by, row, directory / "whole")
     trail = directory / "trail"
