@@ -104,10 +104,9 @@ def tell_plan(
         fail(str(error))
     except LedgerError as error:
         fail(str(error), exit_code=1)
+    # Tried last: where a run is refused anyway nothing is touched.
     against = unwritable(paths.root, wanted=paths.lock(job.name).parent)
-    if (
-        against is not None
-    ):  # tried last: where a run is refused anyway nothing is touched
+    if against is not None:
         fail(against)
     found = examine(paths.root, python=plan.python, grace=job.spec.drain.grace)
     findings = [one for one in found if one.level in AGAINST]
