@@ -33,7 +33,7 @@ class Crash:
 
     cause: str
     remedy: str
-    """A ``RemedyKind``."""
+    """A ``RemedyKind``, or several of which each will do: ``microbatch|restart``."""
     quotes: str = ""
     """A regular expression that has to match in the reasons of the diagnosis."""
     many: bool = False

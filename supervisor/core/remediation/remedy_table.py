@@ -254,7 +254,8 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
                 does="planned restarts before it runs out, nothing lost",
                 because="it grows with every step: a leak",
                 change=recycled,
-                when="it was killed for memory twice, each time after training",
+                when="it was killed for memory twice, each time after training, and not at one step "
+                "whatever was made before it",
                 holds=leak_seen,
                 uses=None,
             ),

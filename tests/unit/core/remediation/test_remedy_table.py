@@ -187,6 +187,20 @@ def test_what_was_killed_without_training_is_no_leak() -> None:
     assert unknown.remedy_steps(2, rss=None, step=9, snapshot=1) == ["again", "again"]
 
 
+def test_what_asks_for_too_much_at_one_step_is_no_leak() -> None:
+    """It fails there after 97 steps as after one: nothing grew to it."""
+    story = Story(Cause.HOST_OOM)
+    story.fail(rss=8 * GIB, step=97, snapshot=None)
+    assert story.fail(rss=6 * GIB, step=97, snapshot=96).remedy_step == "again"
+
+
+def test_a_leak_that_begins_anew_each_time_is_one_at_the_same_step_as_well() -> None:
+    """Without a snapshot the same number of steps ends at the same step."""
+    story = Story(Cause.HOST_OOM)
+    story.fail(rss=8 * GIB, step=97, snapshot=None)
+    assert story.fail(rss=8 * GIB, step=98, snapshot=None).remedy_step == "recycle"
+
+
 LOST = NonFinite(last_finite_step=100, step=104, because="the loss is nan")
 
 
