@@ -37,7 +37,8 @@ from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
-from supervisor.host.telemetry.attempt_telemetry import UNPROMISED, Telemetry
+from supervisor.host.telemetry.attempt_news import UNPROMISED
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
 from supervisor.runtime.alerts.disk_notifications import DiskNotifications
 from supervisor.runtime.alerts.run_notifications import RunNotifications

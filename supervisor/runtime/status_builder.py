@@ -41,7 +41,8 @@ from supervisor.host.launch.launcher import (
 from supervisor.host.ledger.ledger import LedgerError, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.wire.files import read_json
 from supervisor.wire.page import (
     ERROR_STAGES,

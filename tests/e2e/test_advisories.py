@@ -53,3 +53,32 @@ def test_it_is_told_everywhere(trainwarden: Trainwarden) -> None:
     page = trainwarden("report", "train", "-o", "-").stdout
     assert '<h2 id="advice-heading">Advice</h2>' in page
     assert "training waits for its data" in page
+
+
+SEARCHES = """
+import sys, time
+
+for size in ("785.27MiB", "2.20GiB"):
+    print(
+        "2024-05-18 08:20:15: W tensorflow/core/common_runtime/bfc_allocator.cc:239] Allocator"
+        f" (GPU_0_bfc) ran out of memory trying to allocate {size} with freed_by_count=0. The"
+        " caller indicates that this is not a failure, but may mean that there could be"
+        " performance gains if more memory were available.",
+        file=sys.stderr,
+        flush=True,
+    )
+time.sleep(3)
+"""
+
+
+def test_what_the_log_tells_is_told_while_it_runs(trainwarden: Trainwarden) -> None:
+    """Of a log of two lines, long before a block of it is full."""
+    script = trainwarden.script(SEARCHES)
+    process = trainwarden.start("run", script)
+    living = trainwarden.until(lambda job: any(job["advisories"]))
+    (told,) = living["advisories"]
+    assert (told["kind"], told["figures"]["requests"]) == ("autotuning", 2)
+    said, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, said
+    assert said.count("advice: cuDNN or XLA asked 2 times") == 1
+    assert told["figures"]["largest_bytes"] == int(2.2 * 2**30)

@@ -14,6 +14,7 @@ class AdvisoryKind(enum.StrEnum):
     CONVERTED_INPUTS = "converted_inputs"
     SMALL_BATCH = "small_batch"
     UNUSED_GPU = "unused_gpu"
+    AUTOTUNING = "autotuning"
     SHARED_GPU = "shared_gpu"
     THROTTLING = "throttling"
     PCIE_WIDTH = "pcie_width"

@@ -33,6 +33,12 @@ TOOLKIT = (
     "with pip install 'tensorflow[and-cuda]', those of JAX with 'jax[cuda12]'; PyTorch has "
     "builds of its own for CUDA. If the CPU is meant, say so by --gpus none."
 )
+LESS_SEARCH = (
+    "A smaller batch, or slices of it, leave room for it. TF_CUDNN_WORKSPACE_LIMIT_IN_MB "
+    "bounds what an algorithm may take, TF_CUDNN_USE_AUTOTUNE=0 and "
+    "XLA_FLAGS=--xla_gpu_autotune_level=0 end the search (a spec's [environment]); "
+    "trainwarden advise measures what each of them costs and gives."
+)
 ALONE = (
     "Give the run a GPU of its own (--gpus), or ask whoever runs the other process. What it "
     "holds is missing here, and both take turns at the GPU."
@@ -92,6 +98,24 @@ def unused_gpu(evidence: RunEvidence) -> Advisory | None:
         ),
         advice=TOOLKIT,
         figures={"gpus": usable},
+    )
+
+
+def autotuning(evidence: RunEvidence) -> Advisory | None:
+    """Searches for faster algorithms find no room."""
+    asked = evidence.workspace
+    if not asked.count:
+        return None
+    times = "once" if asked.count == 1 else f"{asked.count} times"
+    return Advisory(
+        kind=AdvisoryKind.AUTOTUNING,
+        sentence=(
+            f"cuDNN or XLA asked {times} for memory to try faster algorithms with, up to "
+            f"{format_size(asked.largest_bytes)}, and did not get it: they do without, "
+            "which may be slower, and what they do get is missing for the model"
+        ),
+        advice=LESS_SEARCH,
+        figures={"requests": asked.count, "largest_bytes": asked.largest_bytes},
     )
 
 

@@ -98,6 +98,16 @@ RULES: tuple[Rule, ...] = (
         judge=gpu_rules.unused_gpu,
     ),
     Rule(
+        kind=AdvisoryKind.AUTOTUNING,
+        title="no memory to try faster algorithms with",
+        threshold=(
+            "the allocator of a GPU warns that a request was not granted which is no failure: "
+            "cuDNN and XLA ask so for a workspace, and for what they compare algorithms with"
+        ),
+        advice=gpu_rules.LESS_SEARCH,
+        judge=gpu_rules.autotuning,
+    ),
+    Rule(
         kind=AdvisoryKind.SHARED_GPU,
         title="another process on the GPU",
         threshold=(

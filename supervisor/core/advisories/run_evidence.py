@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.core.advisories.next_peak import MemoryAhead
+from supervisor.core.memory.workspace_requests import WorkspaceRequests
 from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 
 NO_GPUS = GpuEvidence()
+NO_REQUESTS = WorkspaceRequests()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +31,4 @@ class RunEvidence:
     gpus: GpuEvidence = NO_GPUS
     near_limit: NearLimit | None = None
     ahead: MemoryAhead | None = None
+    workspace: WorkspaceRequests = NO_REQUESTS

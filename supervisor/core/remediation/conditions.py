@@ -204,7 +204,9 @@ def leak_seen(case: FailureContext) -> bool:
     """
     killed = [a for a in case.history.attempts if a.cause is Cause.HOST_OOM][-2:]
     made = [(a.last_step or 0) - (a.restored_step or 0) for a in killed]
-    grew = [a.rss_bytes is not None and n > 0 for a, n in zip(killed, made, strict=True)]
+    grew = [
+        a.rss_bytes is not None and n > 0 for a, n in zip(killed, made, strict=True)
+    ]
     if len(killed) < 2 or not all(grew):
         return False
     return not same_step_again(case) or abs(made[0] - made[1]) <= SAME_STEP

@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from supervisor.core.diagnosis.log_scanner import LogFindings, LogScanner
+from supervisor.core.memory.workspace_requests import (
+    WorkspaceReader,
+    WorkspaceRequests,
+)
 from supervisor.host.telemetry.log_retention import LogRetention, next_data, punch
 from supervisor.host.telemetry.text_search import holds
 from supervisor.wire.files import open_regular
@@ -34,6 +38,7 @@ class LogFollower:
         self._cap = cap or LogRetention()
         self._punched_to = 0
         self._scanner = LogScanner(holds=holds)
+        self._workspace = WorkspaceReader()
         self._offset = self._begins = 0
         self._identity: tuple[int, int] | None = None
         self.size_bytes: int | None = None
@@ -42,6 +47,11 @@ class LogFollower:
     def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
         """Read on; the number of bytes that were new. A missing log is an empty one."""
         return 0 if self._is_unchanged() else self._poll(at_most_bytes)
+
+    @property
+    def workspace(self) -> WorkspaceRequests:
+        """What was read of memory that was not granted, and could be done without."""
+        return self._workspace.found
 
     def forget_before(self, offset: int) -> None:
         """What stands before ``offset`` was outlived: it is evidence of nothing."""
@@ -87,6 +97,7 @@ class LogFollower:
         done = 0
         while done < at_most and (data := file.read(min(CHUNK, at_most - done))):
             self._scanner.feed(data)
+            self._workspace.feed(data)
             done += len(data)
         self._offset += done
         self._keep_small(status.st_size)

@@ -11,10 +11,16 @@ from supervisor.core.advisories.next_peak import (
     in_use_now,
 )
 from supervisor.core.advisories.rules import advise, followed
-from supervisor.core.advisories.run_evidence import NO_GPUS, BatchMemory, RunEvidence
+from supervisor.core.advisories.run_evidence import (
+    NO_GPUS,
+    NO_REQUESTS,
+    BatchMemory,
+    RunEvidence,
+)
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import Advised
-from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.core.memory.workspace_requests import WorkspaceRequests
+from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.readings import unpack
 from supervisor.wire.records.near_limit import NearLimit
@@ -61,7 +67,13 @@ class Advisor:
         usable = sum(gpu.uuid in named and not gpu.lost for gpu in sample)
         self._gpus = replace(self._gpus, usable=usable).seen(own, ours=ours)
 
-    def look(self, view: AttemptView, page: Page | None = None) -> Sequence[Advised]:
+    def look(
+        self,
+        view: AttemptView,
+        page: Page | None = None,
+        *,
+        workspace: WorkspaceRequests = NO_REQUESTS,
+    ) -> Sequence[Advised]:
         """What is to be said now: nothing, or all that holds or held."""
         memory = None if page is None else _memory(page)
         evidence = RunEvidence(
@@ -70,6 +82,7 @@ class Advisor:
             gpus=self._gpus,
             near_limit=view.near_limit,
             ahead=None if page is None else _ahead(view.phase_needs, page),
+            workspace=workspace,
         )
         found = followed(self.advisories, advise(evidence))
         told = view.evidence, view.near_limit

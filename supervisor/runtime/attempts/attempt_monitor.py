@@ -45,7 +45,7 @@ from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.allocator_dump import newest_age
-from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.runtime.attempts.advisor import Advisor
 from supervisor.runtime.attempts.attempt_handle import AttemptHandle
 from supervisor.runtime.attempts.directive_builder import (
@@ -271,7 +271,10 @@ class AttemptMonitor:
         out = run.quarantined.union(run.overrides.avoid)
         usable = [gpu for gpu in named(self.spec.gpus, gpus) if gpu not in out]
         self._advisor.see_gpus(gpus, handle.page, named=usable, ours=self.remains.pids)
-        self._post_all(self._advisor.look(handle.telemetry.view, handle.page))
+        looked = self._advisor.look(
+            handle.telemetry.view, handle.page, workspace=handle.log.workspace
+        )
+        self._post_all(looked)
 
     @property
     def _may_recover(self) -> bool:

@@ -22,7 +22,8 @@ from supervisor.host.snapshots.snapshot_catalog import (
     snapshot_directories,
 )
 from supervisor.host.telemetry.allocator_dump import read_first_map
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.host.telemetry.log_follower import LogFollower, scan_file
 from supervisor.wire.files import open_regular, read_json
 from supervisor.wire.messages.directive import EXIT_NO_ROOM

@@ -36,7 +36,7 @@ from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.ledger.ledger import IncidentRow, Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.working_copy import WorkingCopy, copy_of, differing
-from supervisor.host.telemetry.attempt_telemetry import UNPROMISED
+from supervisor.host.telemetry.attempt_news import UNPROMISED
 from supervisor.host.telemetry.withdrawn_promises import (
     unlike_others,
     withdrawn_promises,

@@ -33,7 +33,7 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import acquire
-from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.runtime.recording.run_history import summaries
 from supervisor.runtime.status_builder import (
     NO_STEP,

@@ -38,7 +38,8 @@ from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold, learned
+from supervisor.host.telemetry.attempt_news import learned
+from supervisor.host.telemetry.attempt_view import AttemptView, fold
 from supervisor.runtime.alerts.disk_notifications import DiskNotifications
 from supervisor.runtime.alerts.run_notifications import NotificationSenders
 from supervisor.runtime.status_builder import RunFacts, job_status

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold, learned
+from supervisor.host.telemetry.attempt_news import learned
+from supervisor.host.telemetry.attempt_view import AttemptView, fold
 from supervisor.wire.event_file import Record as EventRecord
 from supervisor.wire.event_file import RecordKind, encode, parse_line
 from supervisor.wire.reasons import KillReason, RefusalReason, SizeSource

@@ -12,6 +12,7 @@ from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
 from supervisor.core.advisories.rules import advise
 from supervisor.core.advisories.run_evidence import BatchMemory, RunEvidence
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
+from supervisor.core.memory.workspace_requests import WorkspaceRequests
 from supervisor.wire.records.step_evidence import StepEvidence
 
 OURS, OTHER = 7, 8
@@ -52,6 +53,20 @@ def test_a_busy_gpu_is_told_nothing_of() -> None:
     found = looks(BUSY, times=200)
     assert told(found, steps=STEPS, memory=SMALL) == []
     assert found.busy == pytest.approx(0.97)
+
+
+def test_memory_to_try_algorithms_with() -> None:
+    """Told from the first request on, by how often and how much."""
+    (one,) = advise(RunEvidence(workspace=WorkspaceRequests(count=1, largest_bytes=8)))
+    assert one.kind is AdvisoryKind.AUTOTUNING
+    assert "asked once for memory to try faster algorithms with, up to 8 bytes" in (
+        one.sentence
+    )
+    asked = WorkspaceRequests(count=3, largest_bytes=5 << 29)
+    (more,) = advise(RunEvidence(workspace=asked))
+    assert "asked 3 times" in more.sentence
+    assert "2.50 GiB" in more.sentence
+    assert more.figures == {"requests": 3, "largest_bytes": 5 << 29}
 
 
 def test_training_beside_a_gpu() -> None:

@@ -22,7 +22,7 @@ from supervisor.host.snapshots.snapshot_catalog import (
     snapshot_directories,
     verify,
 )
-from supervisor.host.telemetry.attempt_telemetry import heard, learned
+from supervisor.host.telemetry.attempt_news import heard, learned
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import OWNER, StatePaths, memory_directory

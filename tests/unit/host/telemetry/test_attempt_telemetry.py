@@ -16,13 +16,9 @@ from supervisor.core.jobs.accounting.snapshot_stats import (
 from supervisor.core.jobs.job_status import SliceTrial
 from supervisor.core.lifecycle.events import NoticeReceived, ProgressReported, WentOn
 from supervisor.host.telemetry import attempt_telemetry
-from supervisor.host.telemetry.attempt_telemetry import (
-    MOST_OF_RECOVERY,
-    AttemptView,
-    Telemetry,
-    fold,
-    heard,
-)
+from supervisor.host.telemetry.attempt_news import MOST_OF_RECOVERY, heard
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_view import AttemptView, fold
 from supervisor.wire.event_file import POLL_LINES, EventWriter, Record, RecordKind
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records.step_needs import StepNeeds

@@ -1,7 +1,7 @@
 """What a record of a peak tells the core."""
 
 from supervisor.core.lifecycle.events import ProgressReported
-from supervisor.host.telemetry.attempt_telemetry import learned
+from supervisor.host.telemetry.attempt_news import learned
 from supervisor.wire.event_file import Record, RecordKind
 
 

@@ -10,7 +10,7 @@ from supervisor.core.advisories.advisory import AdvisoryKind
 from supervisor.core.advisories.gpu_rules import LOOKS
 from supervisor.core.advisories.next_peak import PhaseNeeds
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
+from supervisor.host.telemetry.attempt_view import AttemptView, fold
 from supervisor.runtime.attempts.advisor import Advisor
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.page import Page, Phase

@@ -7,7 +7,8 @@ import pytest
 
 from supervisor.core.diagnosis.evidence import Refusal
 from supervisor.core.diagnosis.exit_status import record_of
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.host.telemetry.log_follower import LogFollower
 from supervisor.runtime.attempts.evidence_collector import (
     found_no_room,

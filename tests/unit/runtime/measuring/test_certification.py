@@ -1,7 +1,7 @@
 """What is said while a script is certified."""
 
 from supervisor.core.text.log_level import LogLevel
-from supervisor.host.telemetry.attempt_telemetry import UNPROMISED
+from supervisor.host.telemetry.attempt_news import UNPROMISED
 from supervisor.runtime.measuring.certification import WithdrawnOnce
 
 

@@ -14,7 +14,7 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold
+from supervisor.host.telemetry.attempt_view import AttemptView, fold
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import EXIT_REFUSED
 from supervisor.wire.reasons import RefusalReason, SizeSource

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from supervisor.host.telemetry.attempt_telemetry import MOST_AT_ONCE, AttemptView, fold
+from supervisor.host.telemetry.attempt_view import MOST_AT_ONCE, AttemptView, fold
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 from tests.support.snapshot_tiers import manifest

@@ -11,9 +11,9 @@ from tests.support.attempts import AttemptOutcome, Attempts
 
 PATIENCE = 900.0
 RECOVERIES = 200
-SLACK_BYTES = 24 << 20
-"""So much more may be resident after the last than after the tenth: caches of the C
-library and of TensorFlow still fill until then."""
+SLACK_BYTES = 16 << 20
+"""So much more may be resident after the last than after the second: 6.6 MiB were seen,
+2.5 of them within the first five; a leak of the model's 66 KiB alone were 13."""
 SCRIPT = """
 import gc
 import keras, numpy as np
@@ -40,7 +40,7 @@ model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Looks()])
 
 
 @pytest.mark.slow
-def test_memory_after_many_is_as_after_the_first(tmp_path: Path, tmpfs: Path) -> None:
+def test_memory_after_many_is_as_after_the_second(tmp_path: Path, tmpfs: Path) -> None:
     """Resident memory, by what the process itself reads when training begins again."""
     options = {
         "memory_directory": str(tmpfs / "tier"),
@@ -60,4 +60,4 @@ def test_memory_after_many_is_as_after_the_first(tmp_path: Path, tmpfs: Path) ->
     lines = (attempts.directory / "sizes.txt").read_text().split()
     sizes = list(map(json.loads, lines))
     assert len(sizes) == RECOVERIES + 1
-    assert sizes[-1] - sizes[10] < SLACK_BYTES, sizes[::20]
+    assert sizes[-1] - sizes[2] < SLACK_BYTES, sizes[::20]
