@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.core.advisories.next_peak import MemoryAhead
-from supervisor.core.memory.workspace_requests import WorkspaceRequests
+from supervisor.core.advisories.workspace_requests import WorkspaceRequests
 from supervisor.wire.records.near_limit import NearLimit
 from supervisor.wire.records.step_evidence import StepEvidence
 

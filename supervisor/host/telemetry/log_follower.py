@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from supervisor.core.diagnosis.log_scanner import LogFindings, LogScanner
-from supervisor.core.memory.workspace_requests import (
+from supervisor.core.advisories.workspace_requests import (
     WorkspaceReader,
     WorkspaceRequests,
 )
+from supervisor.core.diagnosis.log_scanner import LogFindings, LogScanner
 from supervisor.host.telemetry.log_retention import LogRetention, next_data, punch
 from supervisor.host.telemetry.text_search import holds
 from supervisor.wire.files import open_regular

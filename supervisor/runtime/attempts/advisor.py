@@ -17,9 +17,9 @@ from supervisor.core.advisories.run_evidence import (
     BatchMemory,
     RunEvidence,
 )
+from supervisor.core.advisories.workspace_requests import WorkspaceRequests
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import Advised
-from supervisor.core.memory.workspace_requests import WorkspaceRequests
 from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.readings import unpack

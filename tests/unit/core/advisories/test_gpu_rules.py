@@ -11,8 +11,8 @@ from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
 from supervisor.core.advisories.rules import advise
 from supervisor.core.advisories.run_evidence import BatchMemory, RunEvidence
+from supervisor.core.advisories.workspace_requests import WorkspaceRequests
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
-from supervisor.core.memory.workspace_requests import WorkspaceRequests
 from supervisor.wire.records.step_evidence import StepEvidence
 
 OURS, OTHER = 7, 8

@@ -10,12 +10,12 @@ failure, but may mean that there could be performance gains if more memory were 
 import re
 from dataclasses import dataclass
 
-from supervisor.core.memory.oom_report import size_in_bytes
+from supervisor.core.text.units import parse_size
 
 _SIGN = b"not a failure"
 _REQUEST = re.compile(
     rb"Allocator \(GPU[^)\s]*\) ran out of memory trying to allocate"
-    rb" (?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGT]?)i?B[^\n]{0,80}?"
+    rb" (?P<size>[1-9]\d{0,8}(?:\.\d{1,3})?(?:[KMGT]iB|B))[^\n]{0,80}?"
     rb"caller indicates that this is not a failure"
 )
 _KEPT = 512
@@ -48,7 +48,7 @@ class WorkspaceReader:
         self._end = text[max(at, len(text) - _KEPT) :]
 
     def _take(self, match: re.Match[bytes]) -> None:
-        size = size_in_bytes(match["number"].decode(), match["unit"].decode())
+        size = parse_size(match["size"].decode())
         self.found = WorkspaceRequests(
             count=self.found.count + 1,
             largest_bytes=max(self.found.largest_bytes, size),

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.memory.workspace_requests import (
+from supervisor.core.advisories.workspace_requests import (
     WorkspaceReader,
     WorkspaceRequests,
 )
