@@ -261,7 +261,7 @@ def failing_rows() -> Iterator[FirstHourRow]:
         "a file that is not there",
         "open('data.csv')\n",
         says="gave up: .*data.csv",
-        do="what to do: .*missing",
+        do="what to do: .*is not there: look for it",
         slow=True,
     )
     yield script("sys.exit(0)", "import sys; sys.exit(0)\n", code=0, says="finished")
