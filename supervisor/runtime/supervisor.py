@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
@@ -53,6 +54,7 @@ from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchErr
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.process_tree import ProcessTree
+from supervisor.host.service import local_disks
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.alerts.disk_notifications import DiskNotifications, TroubleAt
 from supervisor.runtime.alerts.run_notifications import RunNotifications
@@ -369,15 +371,23 @@ class Supervisor:
             trouble = DiskTrouble(job=job, use=DiskUse.SNAPSHOTS, because=unsaved)
             yield self.paths.snapshots, trouble
         awaited = self.run.overrides.awaited
-        room = None if awaited is None else awaited.room_bytes
-        if self.run.phase is RunPhase.WAITING and room is not None:
-            trouble = DiskTrouble(
-                job=job,
-                use=DiskUse.TRAINING,
-                because=self.run.message,
-                needs_bytes=room,
-            )
-            yield self.paths.snapshots, trouble
+        if self.run.phase is RunPhase.WAITING and awaited is not None:
+            for place, needed in self._without_room(awaited):
+                trouble = DiskTrouble(
+                    job=job,
+                    use=DiskUse.TRAINING,
+                    because=self.run.message,
+                    needs_bytes=needed,
+                )
+                yield place, trouble
+
+    def _without_room(self, awaited: Awaited) -> Iterator[tuple[Path, int]]:
+        """Where room is waited for, and how much."""
+        free = None if awaited.disk is None else local_disks.free_bytes(awaited.disk)
+        if awaited.disk is not None and free is not None and free < awaited.disk_bytes:
+            yield Path(awaited.disk), awaited.disk_bytes
+        elif awaited.room_bytes is not None:
+            yield self.paths.snapshots, awaited.room_bytes
 
     def _happen(self, event: Event) -> None:
         before = self.run

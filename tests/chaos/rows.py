@@ -74,6 +74,8 @@ class ChaosRow:
     frees: bool = False
     """What is in the way goes away once the first incident is there: the file that
     fills the tmpfs, the frost of the cgroup, the tenant of the GPU."""
+    apart: bool = False
+    """The state directory is not on the small file system: that is the script's own."""
     log_at_most_mib: int | None = None
     """What the log of an attempt may take on disk."""
     gpus: int = 0

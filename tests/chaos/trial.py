@@ -153,7 +153,7 @@ class ChaosTrial:
     def _state(self, machine: ChaosMachine) -> Path:
         """On the small file system, where that is what fills up."""
         fills_up = self.row.frees and self.row.needs is MachineNeed.MOUNT
-        small = machine.path if fills_up else None
+        small = machine.path if fills_up and not self.row.apart else None
         return (small or self.directory) / "state"
 
     def _spec(self, machine: ChaosMachine) -> str:

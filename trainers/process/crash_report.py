@@ -12,7 +12,7 @@ from pathlib import Path
 from supervisor.wire.files import write_json
 from supervisor.wire.records.end_records import CrashReport
 from supervisor.wire.records.oom_subject import OomSubject
-from trainers.process import allocation_subject
+from trainers.process import allocation_subject, full_disks
 
 OURS = str(Path(__file__).resolve().parents[1])
 """Frames of files below this directory are not shown: the mistake is not there."""
@@ -98,6 +98,7 @@ def report(
     during = _came_from_fit(error)
     elsewhere = _outside_of_fit(error, own_steps=own_steps)
     subject, allocation = _memory(error, during, elsewhere)
+    disk = full_disks.full_disk(error)
     return CrashReport(
         exception=qualified_name(type(error)),
         message=_shortened(str(error)),
@@ -106,6 +107,9 @@ def report(
         in_fit=during is not None,
         memory=subject,
         allocation=allocation,
+        full_disk=None if disk is None else disk.mount_point,
+        full_disk_free_bytes=0 if disk is None else disk.free_bytes,
+        full_disk_bytes=0 if disk is None else disk.size_bytes,
         unprompted=_is_unprompted(error),
     )
 

@@ -8,6 +8,7 @@ from supervisor.core.gpu.assignment import tenants, usable
 from supervisor.core.remediation.conditions import (
     culprits,
     first_bad_step,
+    full_in_a_row,
     last_good_step,
     unsliced,
     visible_gpus,
@@ -16,6 +17,7 @@ from supervisor.core.remediation.escalation import Allow, Change, FailureContext
 from supervisor.core.remediation.microbatch_planner import BELOW_FAILED, next_plan
 from supervisor.core.remediation.observations import observations
 from supervisor.core.remediation.overrides import Awaited, LossRecovery
+from supervisor.core.text.units import format_size
 from supervisor.wire.reasons import KillReason
 
 UNTUNED = (
@@ -30,6 +32,13 @@ LEAK_PART = 0.7
 ROOM_FACTOR = 2.0
 LEAST_ROOM_BYTES = 64 << 20
 """Room that a new attempt needs: twice the newest snapshot, and some for its output."""
+UNKNOWN_DISK = (
+    "which disk was full is not known: it goes on as soon as there is room where its"
+    " snapshots and output go"
+)
+FULL_DISK = (
+    "the disk mounted at {} was full ({} free): it goes on as soon as {} are free there"
+)
 
 
 def smaller_slices(case: FailureContext) -> Change | None:
@@ -93,10 +102,27 @@ def wait_for_tenants(case: FailureContext) -> Change:
 
 
 def wait_for_room(case: FailureContext) -> Change:
-    """Start again once the disk has room."""
+    """Start again once there is room: on the disk of snapshots and output, and on that
+    which was full as the script ended."""
     newest = case.evidence.snapshot_bytes or 0
     needed = max(int(ROOM_FACTOR * newest), LEAST_ROOM_BYTES)
-    return Change(replace(case.overrides, awaited=Awaited(room_bytes=needed)))
+    awaited = Awaited(room_bytes=needed)
+    crash = case.evidence.crash
+    if crash is None or crash.full_disk is None:
+        return Change(replace(case.overrides, awaited=awaited), UNKNOWN_DISK)
+    there = disk_room(crash.full_disk_bytes, failures=full_in_a_row(case))
+    awaited = replace(awaited, disk=crash.full_disk, disk_bytes=there)
+    because = FULL_DISK.format(
+        crash.full_disk, format_size(crash.full_disk_free_bytes), format_size(there)
+    )
+    return Change(replace(case.overrides, awaited=awaited), because)
+
+
+def disk_room(size_bytes: int, *, failures: int) -> int:
+    """Bytes that have to be free on a disk of the script's own before it writes there
+    again: how much it writes nobody knows, so more after each of ``failures`` in a row."""
+    least = min(LEAST_ROOM_BYTES, size_bytes // 4)
+    return min(least * 2 ** (min(failures, 32) - 1), size_bytes // 2)
 
 
 def before_the_loss_was_lost(case: FailureContext) -> Change:

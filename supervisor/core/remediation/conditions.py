@@ -1,5 +1,6 @@
 """Conditions of remedy steps, asked of a failed attempt."""
 
+import itertools
 from collections.abc import Collection
 
 from supervisor.core.causes import Cause
@@ -166,6 +167,13 @@ def same_step_again(case: FailureContext) -> bool:
     if len(steps) < 2 or steps[0] is None or steps[1] is None:
         return False
     return abs(steps[0] - steps[1]) <= SAME_STEP
+
+
+def full_in_a_row(case: FailureContext) -> int:
+    """The newest attempts, one after another, that ended for want of room on a disk."""
+    ended = [one.cause for one in reversed(case.history.attempts)]
+    full = itertools.takewhile(lambda cause: cause is Cause.DISK_FULL, ended)
+    return max(len(list(full)), 1)
 
 
 def another_step(case: FailureContext) -> bool:

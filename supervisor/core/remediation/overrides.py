@@ -41,6 +41,10 @@ class Awaited:
     """No process of others holds a notable part of our GPUs, or patience is over."""
     room_bytes: int | None = None
     """So much must be free where snapshots and output go."""
+    disk: str | None = None
+    """Where another disk is mounted that must have room; None: there is none."""
+    disk_bytes: int = 0
+    """So much must be free on it."""
     patience_seconds: float | None = None
     """After so long the attempt starts all the same; None: it does not."""
 

@@ -329,7 +329,8 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
                 name="room",
                 kind=RemedyKind.WAIT,
                 does="free what is ours and of no more use, wait for room",
-                because="it goes on as soon as there is room on the disk",
+                because="it goes on as soon as there is room on the disk that was full, and "
+                "where its snapshots and output go",
                 change=wait_for_room,
                 uses=None,
             ),

@@ -30,6 +30,7 @@ from supervisor.host.process.child_process import Process
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.host.process.proc_files import doomed, name_of, stat, user_of
 from supervisor.host.process.process_tree import ProcessTree
+from supervisor.host.service import local_disks
 from supervisor.wire.records.end_records import Shimmed
 
 GRACE_SECONDS = 2.0
@@ -184,6 +185,13 @@ class Leftovers:
                 return GateHeld(
                     f"{format_size(free)} are free on the disk of {disk}, "
                     f"{format_size(awaited.room_bytes)} are needed"
+                )
+        if awaited.disk is not None:
+            left = local_disks.free_bytes(awaited.disk)
+            if left is not None and left < awaited.disk_bytes:
+                return GateHeld(
+                    f"{format_size(left)} are free on the disk mounted at {awaited.disk}, "
+                    f"{format_size(awaited.disk_bytes)} are needed"
                 )
         return GateClear()
 

@@ -27,6 +27,12 @@ class CrashReport(JsonRecord):
     allocation: str | None = None
     """The allocation that failed before, where this exception is only what came of it:
     Keras goes on after some failures, with a model of which a part was not made."""
+    full_disk: str | None = None
+    """Where the disk is mounted that was full; None: none was, or nobody can tell."""
+    full_disk_free_bytes: int = 0
+    """Free there as the script ended."""
+    full_disk_bytes: int = 0
+    """Its size; 0: not known."""
     unprompted: bool = False
     """A KeyboardInterrupt that no signal made: the script raised it itself."""
 

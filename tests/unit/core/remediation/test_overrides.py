@@ -32,7 +32,13 @@ EVERYTHING = Overrides(
     avoid=("GPU-1",),
     recycle_bytes=1 << 30,
     detour=LossRecovery(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
-    awaited=Awaited(tenants_gone=True, room_bytes=5, patience_seconds=60.0),
+    awaited=Awaited(
+        tenants_gone=True,
+        room_bytes=5,
+        disk="/data",
+        disk_bytes=6,
+        patience_seconds=60.0,
+    ),
 )
 
 

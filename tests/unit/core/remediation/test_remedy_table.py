@@ -1,5 +1,7 @@
 """Every cause has its escalation, and every remedy step its condition."""
 
+from dataclasses import replace
+
 import pytest
 
 from supervisor.core.causes import Cause
@@ -7,10 +9,12 @@ from supervisor.core.diagnosis.evidence import Killed, NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.fit_memory import FitMemory, SizePeaks
+from supervisor.core.remediation.actions import disk_room
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.overrides import MIXED, Awaited, LossRecovery
 from supervisor.core.remediation.remedy_table import ESCALATIONS
 from supervisor.wire.reasons import KillReason
+from supervisor.wire.records.end_records import CrashReport
 from tests.support.stories import GIB, Story
 
 
@@ -279,6 +283,36 @@ def test_a_full_disk_waits_for_twice_the_newest_snapshot() -> None:
     assert big.overrides.awaited == Awaited(room_bytes=2 * GIB)
     small = Story(Cause.DISK_FULL).fail()
     assert small.overrides.awaited == Awaited(room_bytes=64 << 20)
+
+
+def test_a_full_disk_of_the_script_s_own_is_waited_for_as_well() -> None:
+    """Named, and for more room after each time in a row: 64 MiB at most at first, and
+    never more than half of the disk."""
+    crash = CrashReport(
+        exception="OSError", message="[Errno 28] No space left on device", traceback="",
+        steps_done=5, in_fit=True, full_disk="/data", full_disk_free_bytes=4096,
+        full_disk_bytes=GIB,
+    )  # fmt: skip
+    story = Story(Cause.DISK_FULL)
+    first = story.fail(crash=crash)
+    own = Awaited(room_bytes=64 << 20, disk="/data", disk_bytes=64 << 20)
+    assert first.overrides.awaited == own
+    assert first.remedy.because.startswith(
+        "the disk mounted at /data was full (4 KiB free): it goes on as soon as 64 MiB are"
+        " free there"
+    )
+    again = story.fail(crash=crash).overrides.awaited
+    assert again is not None
+    assert again.disk_bytes == 128 << 20
+    small = replace(crash, full_disk_bytes=40 << 20)
+    needed = [disk_room(small.full_disk_bytes, failures=n) >> 20 for n in (1, 2, 3, 99)]
+    assert needed == [10, 20, 20, 20]
+
+
+def test_which_disk_was_full_may_not_be_known() -> None:
+    """Then only that of snapshots is looked at, and that is said."""
+    because = Story(Cause.DISK_FULL).fail().remedy.because
+    assert "which disk was full is not known" in because
 
 
 def test_memory_refused_by_autotuning_ends_autotuning() -> None:

@@ -20,14 +20,16 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.host.launch.attempt_shim import boot_id
-from supervisor.host.launch.leftovers import Leftovers, room
+from supervisor.host.launch.leftovers import GateState, Leftovers, room
 from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import doomed, slept_seconds, stat
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.wire.messages.directive import MARKER
 from supervisor.wire.records.end_records import Shimmed
+from tests.support.small_disk import fill, mounted
 
 PATIENCE = 60.0
+
 SLEEP = "import time; time.sleep(600)"
 STUBBORN = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -301,6 +303,27 @@ def test_room_is_awaited_and_made(tmp_path: Path) -> None:
     enough = gate(remains, awaited=Awaited(room_bytes=1), disk=tmp_path)
     assert isinstance(enough, GateClear)
     assert room(tmp_path / "missing", wanted=1) == 0
+
+
+def test_another_disk_is_awaited(tmp_path: Path) -> None:
+    """One that is mounted here and of this machine; what else is named is not looked at."""
+    remains = Leftovers(run_id="test-remains-9")
+
+    def waits(place: str, needed: int) -> GateState:
+        awaited = Awaited(room_bytes=1, disk=place, disk_bytes=needed)
+        return gate(remains, awaited=awaited, disk=tmp_path)
+
+    with mounted(tmp_path / "a disk", "8m") as disk:
+        fill(disk / "hog")
+        held = waits(str(disk), 1 << 20)
+        assert isinstance(held, GateHeld)
+        assert held.because.endswith(
+            f"are free on the disk mounted at {disk}, 1 MiB are needed"
+        )
+        (disk / "hog").unlink()
+        assert isinstance(waits(str(disk), 1 << 20), GateClear)
+    assert isinstance(waits(str(disk), 1 << 60), GateClear)
+    assert isinstance(waits("/proc", 1 << 60), GateClear)
 
 
 def test_a_process_that_is_gone_is_nothing() -> None:

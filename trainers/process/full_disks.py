@@ -1,0 +1,93 @@
+"""The disk that was full when an exception ended the script: where room has to be made."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.wire.local_mounts import writable_local
+from trainers.process import allocation_subject
+
+MOUNTS = Path("/proc/self/mounts")
+FULL_BYTES = 1 << 20
+"""With less left it is full: a block or two stay free where a larger write has failed."""
+MOST = 500
+"""Characters of a place that is told: a report has to fit on a full disk itself."""
+_SIGNS = ("No space left on device", "Errno 28]")
+"""In the words of libraries that raise exceptions of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullDisk:
+    """One, as it is now."""
+
+    mount_point: str
+    free_bytes: int
+    size_bytes: int
+
+
+def full_disk(error: BaseException) -> FullDisk | None:
+    """That for which ``error`` ended the script; None: it did not, or nobody can tell."""
+    files = _failed_files(error)
+    if files is None:
+        return None
+    try:
+        text = MOUNTS.read_text(errors="replace")
+        return _found([one for one in writable_local(text) if len(one) < MOST], files)
+    except OSError:
+        return None
+
+
+def _found(points: list[str], files: list[str]) -> FullDisk | None:
+    """``points``: where disks are mounted. Raises OSError."""
+    told = [one for file in files if (one := _mount_of(file, points)) is not None]
+    if told:
+        return _looked_at(told[0])  # that one, whatever is free there by now
+    near = [one for place in _near() if (one := _mount_of(place, points)) is not None]
+    for point in dict.fromkeys([*near, *points]):
+        disk = _looked_at(point)
+        if disk is not None and disk.size_bytes and disk.free_bytes < FULL_BYTES:
+            return disk
+    return None
+
+
+def _failed_files(error: BaseException) -> list[str] | None:
+    """Files that could not be written for want of room, as far as they are named; None:
+    it was not for that."""
+    files: list[str] = []
+    full = False
+    for one in allocation_subject.chain(error):
+        if isinstance(one, OSError) and one.errno == errno.ENOSPC:
+            full = True
+            if isinstance(one.filename, str):
+                files.append(one.filename)
+        elif any(sign in str(one) for sign in _SIGNS):
+            full = True
+    return files if full else None
+
+
+def _near() -> Iterable[str]:
+    """Where a script writes most often."""
+    return (str(Path.cwd()), tempfile.gettempdir(), str(Path("~").expanduser()))
+
+
+def _mount_of(file: str, points: list[str]) -> str | None:
+    """The deepest of ``points`` that holds ``file``."""
+    path = Path(os.path.realpath(file))
+    holding = [point for point in points if path.is_relative_to(point)]
+    return max(holding, key=len, default=None)
+
+
+def _looked_at(point: str) -> FullDisk | None:
+    """None: it cannot be seen."""
+    try:
+        found = os.statvfs(point)
+    except OSError:
+        return None
+    return FullDisk(
+        mount_point=point,
+        free_bytes=found.f_bavail * found.f_frsize,
+        size_bytes=found.f_blocks * found.f_frsize,
+    )
