@@ -122,7 +122,8 @@ def disk_room(size_bytes: int, *, failures: int) -> int:
     """Bytes that have to be free on a disk of the script's own before it writes there
     again: how much it writes nobody knows, so more after each of ``failures`` in a row."""
     least = min(LEAST_ROOM_BYTES, size_bytes // 4)
-    return min(least * 2 ** (min(failures, 32) - 1), size_bytes // 2)
+    doublings = max(min(failures, 32), 1) - 1
+    return min(least << doublings, size_bytes // 2)
 
 
 def before_the_loss_was_lost(case: FailureContext) -> Change:
