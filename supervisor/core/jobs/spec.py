@@ -186,7 +186,9 @@ class RemediesSpec(Table):
 class LivenessSpec(Table):
     """How long an attempt may show no progress, at least; ``off``: for ever.
 
-    Deadlines grow with what is usual for the run; they never fall below these.
+    Deadlines grow with what is usual for the run; they never fall below these. Those of
+    progress that are left at their defaults are doubled after hangs in vain
+    (``Deadlines.doubles``).
     """
 
     silent: Deadline = Deadlines().silent

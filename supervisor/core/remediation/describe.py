@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.liveness.hang_detection import Deadlines
+from supervisor.core.liveness.hang_detection import OF_PROGRESS, Deadlines
 from supervisor.core.remediation.escalation import (
     EscalationPlan,
     RemedyPermissions,
@@ -127,7 +127,7 @@ def _lines(remedy_step: Mapping[str, Any], number: int) -> list[str]:
     return textwrap.wrap(text, width=88, subsequent_indent="     ")
 
 
-def _hangs(deadlines: Mapping[str, float | None]) -> str:
+def _hangs(deadlines: Mapping[str, Any]) -> str:
     floors = [
         f"{name} {'never' if seconds is None else format_duration(seconds)}"
         for name, seconds in deadlines.items()
@@ -137,6 +137,24 @@ def _hangs(deadlines: Mapping[str, float | None]) -> str:
     text = (
         f"A hang is {factor:g} times what is usual for the run without progress, and "
         f"at least: {', '.join(floors)}. The stacks of all threads are written down, "
-        "then it is killed."
+        f"then it is killed.{_doubling(deadlines)}"
     )
     return textwrap.fill(text, width=88)
+
+
+def _doubling(deadlines: Mapping[str, Any]) -> str:
+    """Which limits grow after hangs in vain, and which stay as somebody chose them."""
+    known = Deadlines(**deadlines)
+    limits = [name for name in OF_PROGRESS if deadlines[name] is not None]
+    doubled = [name for name in limits if known.doubles(name)]
+    kept = [name for name in limits if name not in doubled]
+    told = ""
+    if doubled:
+        told = (
+            " After the second hang in a row without progress, and after each that follows, "
+            f"twice as long as before is waited in {', '.join(doubled)}: it may have been "
+            "slowness, and no hang."
+        )
+    if kept:
+        told += f" Not in {', '.join(kept)}: the spec says how long."
+    return told

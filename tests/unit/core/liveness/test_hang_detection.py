@@ -178,10 +178,17 @@ def test_a_busy_step_is_given_three_times_as_long() -> None:
 
 
 def test_a_run_that_was_killed_in_vain_is_waited_for_longer() -> None:
-    """If the next attempt gets no further, the deadline may have been too short."""
-    patient = Liveness(deadlines=SHORT).fresh({}, hangs=2)
-    assert patient.deadline("training") == 120.0
-    assert Liveness(deadlines=SHORT).fresh({}).deadline("training") == 30.0
+    """If the next attempt gets no further, the deadline may have been too short: one that
+    nobody chose. What a person wrote into the spec is kept, and ``off`` is off."""
+    patient = Liveness().fresh({}, hangs=2)
+    assert patient.deadline("training") == patient.longer_wait("training") == 1200.0
+    assert patient.deadline("no phase") == patient.longer_wait("no phase") == 14400.0
+    assert Liveness().fresh({}).deadline("training") == 300.0
+    assert Liveness().fresh({}).longer_wait("training") is None
+    chosen = Liveness(deadlines=replace(SHORT, validation=None)).fresh({}, hangs=2)
+    assert (chosen.deadline("training"), chosen.longer_wait("training")) == (30.0, None)
+    assert chosen.deadline("validating") is chosen.longer_wait("validating") is None
+    assert not Deadlines().doubles("silent")
 
 
 def test_before_the_first_plain_step_the_compiled_one_is_the_measure() -> None:
