@@ -140,6 +140,7 @@ class Hang:
     seconds: float
     deadline: float
     usual: float | None
+    """As ``Liveness.usual``."""
 
     @property
     def sentence(self) -> str:
@@ -158,7 +159,7 @@ class Hang:
         usual = (
             "nothing to compare with yet"
             if self.usual is None
-            else f"{format_duration(self.usual)} are usual"
+            else seen_every(self.usual)
         )
         return f"heartbeats, but no progress for {waited} ({self.phase}; {usual})"
 
@@ -202,7 +203,8 @@ class Liveness:
         return Liveness(deadlines=self.deadlines, learned=learned, patience=2.0**hangs)
 
     def usual(self, phase: str) -> float | None:
-        """What is usual from one progress to the next, all attempts together."""
+        """What is usual from one look that saw progress to the next that did, all attempts
+        together: no less than the time between two looks, however short the steps."""
         known = self._known(phase)
         return None if known is None else known.usual
 
@@ -244,6 +246,11 @@ class Liveness:
             self.deadlines.silent if silent else None,
         )
         return min((one for one in limits if one is not None), default=None)
+
+
+def seen_every(usual: float) -> str:
+    """What ``Liveness.usual`` is, in words that nobody takes for the time of a step."""
+    return f"looks at it saw some every {format_duration(usual)} or sooner, as a rule"
 
 
 def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang | None]:

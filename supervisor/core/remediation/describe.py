@@ -135,7 +135,8 @@ def _hangs(deadlines: Mapping[str, Any]) -> str:
     ]
     factor = deadlines["factor"]
     text = (
-        f"A hang is {factor:g} times what is usual for the run without progress, and "
+        f"A hang is no progress for {factor:g} times the usual time from one look that saw "
+        "some to the next (not the time of a step: looks come every two seconds or sooner), and "
         f"at least: {', '.join(floors)}. The stacks of all threads are written down, "
         f"then it is killed.{_doubling(deadlines)}"
     )

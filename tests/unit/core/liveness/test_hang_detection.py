@@ -150,7 +150,19 @@ def test_a_deadline_follows_what_is_usual() -> None:
     _, hang, at = watch(beating(300, progress=(99,)), known)
     assert hang is not None
     assert 95.0 <= at <= 115.0
-    assert "are usual" in hang.sentence
+    assert "(training; looks at it saw some every 20 s or sooner, as a" in hang.sentence
+
+
+def test_what_is_usual_is_no_time_of_a_step() -> None:
+    """A hundred steps between two looks are one progress: the sentence tells what was
+    measured, which is when looks saw some."""
+    quick = [replace(one, progress=(100 * n,)) for n, one in enumerate(beating(50))]
+    _, hang, _ = watch([*quick, *beating(100, progress=(99,))])
+    assert hang is not None
+    assert hang.sentence == (
+        "heartbeats, but no progress for 30 s (training; looks at it saw some every 0.5 s"
+        " or sooner, as a rule)"
+    )
 
 
 def test_one_slow_step_in_many_does_not_widen_the_deadline() -> None:
