@@ -24,6 +24,13 @@ WHEN = {
 }
 """When it is used, of what is no cause's own; by title."""
 
+PROGRESS = (
+    "A restart is one without progress if no newer snapshot came of it, or if it ended for "
+    "the same cause after the same step as the attempt before: from a newer snapshot it "
+    "only got there sooner."
+)
+"""What ``History.fruitless`` counts."""
+
 
 def escalations_json(
     terms: RemedyPermissions, *, without_progress: int, deadlines: Deadlines
@@ -84,7 +91,7 @@ def _remedy_step(remedy_step: RemedyStep, terms: RemedyPermissions) -> dict[str,
 def escalations_text(value: Mapping[str, Any]) -> str:
     """``value``, as ``escalations_json`` made it, for a person."""
     blocks = [_block(one) for one in value["situations"]]
-    blocks.append(_hangs(value["deadlines"]))
+    blocks += [textwrap.fill(PROGRESS, width=88), _hangs(value["deadlines"])]
     return "\n\n".join(blocks)
 
 

@@ -61,6 +61,17 @@ def test_which_limits_are_doubled_after_hangs_in_vain_is_told() -> None:
     assert "twice" not in told(off).rpartition("A hang is")[2]
 
 
+def test_what_is_no_progress_is_told() -> None:
+    """A newer snapshot alone is none."""
+    value = escalations_json(
+        RemedyPermissions(), without_progress=3, deadlines=Deadlines()
+    )
+    told = " ".join(escalations_text(value).split())
+    assert (
+        "no newer snapshot came of it, or if it ended for the same cause after" in told
+    )
+
+
 def test_the_budget_is_told() -> None:
     """Restarts in a row without progress, fewer for what is the script's own."""
     value = escalations_json(
