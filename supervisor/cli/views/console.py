@@ -13,7 +13,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from supervisor.cli.command_hint import named_place
-from supervisor.cli.views.progress import progress_line
+from supervisor.cli.views.progress import progress_line, stillness
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.placed_hints import with_place
@@ -145,6 +145,8 @@ class PlainView(View):
             self._reached, self._moved_at = reached, self._clock()
         silent = self._clock() - self._moved_at
         if silent < self.every_seconds or status.step is None:
+            return ""
+        if stillness(status):  # the line has it, with how long that may go on
             return ""
         return f" · no step for {format_duration(silent)}"
 

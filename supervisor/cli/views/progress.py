@@ -1,6 +1,7 @@
 """How a run looks in a terminal and in a log: pure text."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from supervisor.core.jobs.job_status import (
     JobState,
@@ -87,6 +88,11 @@ def loss_beside_step(status: JobStatus, form: Callable[[float], str]) -> str:
         shown=status.step_in_epoch,
     )
     return f"loss {told}" if told else ""
+
+
+def _loss_beside_all(status: JobStatus) -> str:
+    """The loss in a line that has the steps of the run, as page and report tell it."""
+    return loss_beside_step(replace(status, step_in_epoch=None), format_loss)
 
 
 def stillness(status: JobStatus) -> str:
@@ -216,7 +222,7 @@ def reached_line(status: JobStatus) -> str:
         _of("epoch", _from_one(status.epoch), status.epochs),
         _of("step", status.step_in_epoch, status.steps_per_epoch),
         f"{counted(status.step, 'step')} in all",
-        loss_beside_step(status, format_loss),
+        _loss_beside_all(status),
     )
     return ", ".join(part for part in parts if part)
 

@@ -186,7 +186,9 @@ class RemediesSpec(Table):
 class LivenessSpec(Table):
     """How long an attempt may show no progress, at least; ``off``: for ever.
 
-    Deadlines grow with what is usual for the run; they never fall below these.
+    Deadlines grow with the usual time between two looks that saw progress; they never fall below these. Those of
+    progress that are left at their defaults are doubled after hangs in vain
+    (``Deadlines.doubles``).
     """
 
     silent: Deadline = Deadlines().silent
@@ -201,7 +203,7 @@ class LivenessSpec(Table):
     validation: Deadline = Deadlines().validation
     snapshot: Deadline = Deadlines().snapshot
     factor: Annotated[float, Field(ge=1.0, le=1000.0)] = Deadlines().factor
-    """Deadlines are at least this times what is usual."""
+    """Deadlines are at least this times that."""
 
     @property
     def deadlines(self) -> Deadlines:

@@ -202,7 +202,7 @@ def _failed(
     since: float,
 ) -> Step:
     """``since``: when it made its last step."""
-    decision = _decision(run, evidence, diagnosis)
+    decision = _with_the_wait(run, evidence, _decision(run, evidence, diagnosis))
     if decision.remedy.kind is RemedyKind.STOP and evidence.refused is None:
         sliced = RemedyKind.MICROBATCH in [one.remedy for one in run.history.attempts]
         advice = advice_at_the_end(diagnosis.cause, diagnosis.advice, sliced=sliced)
@@ -254,6 +254,26 @@ def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decisi
         because += f"; its newest snapshot is of step {saved}"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
     return replace(decision, remedy=remedy, overrides=run.overrides, remedy_step=None)
+
+
+def _with_the_wait(run: RunState, evidence: Evidence, decision: Decision) -> Decision:
+    """With how long the next attempt may go without progress, where that is longer than
+    before: whoever watches it would wait for a hang that is not judged yet."""
+    remedy, hang = decision.remedy, evidence.killed
+    stalled = hang is not None and hang.reason is KillReason.STALLED
+    if not stalled or remedy.kind in {RemedyKind.STOP, RemedyKind.NONE}:
+        return decision
+    hangs, phase = run.history.hangs, run.liveness.last.phase or "starting"
+    waits = run.liveness.fresh(run.history.intervals, hangs=hangs)
+    limit = waits.longer_wait(phase)
+    if limit is None:
+        return decision
+    told = (
+        f"{remedy.because}; after {hangs + 1} hangs in a row in vain, which may have been "
+        f"slowness, the next is judged at twice the limit: {format_duration(limit)} without "
+        f"progress ({phase})"
+    )
+    return replace(decision, remedy=replace(remedy, because=told))
 
 
 def _after_decision(run: RunState, remedy: Remedy, now: float) -> Step:

@@ -24,7 +24,7 @@ from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
 from supervisor.core.lifecycle.memory_incident import recycle
 from supervisor.core.lifecycle.progress_handling import without_a_step
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
-from supervisor.core.liveness.hang_detection import Hang, Liveness, look
+from supervisor.core.liveness.hang_detection import Hang, Liveness, look, seen_every
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
 from supervisor.wire.reasons import KillReason
@@ -119,8 +119,8 @@ def _doubt(liveness: Liveness) -> str:
         return ""
     return (
         f". There was no progress for {format_duration(waited)} ({phase};"
-        f" {format_duration(usual)} are usual): if it hangs, it ends at the newest"
-        " snapshot that there is"
+        f" {seen_every(usual)}): if it hangs, it ends at the newest snapshot that there"
+        " is"
     )
 
 

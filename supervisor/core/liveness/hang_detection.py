@@ -10,7 +10,9 @@
    adds more than a few seconds, so a jump of any clock is no hang.
 4. Outside of steps nobody can say what progress is: there, using a processor or
    writing output counts as well. No healthy script is killed for taking its time.
-5. Each attempt begins with fresh clocks; what was learned stays.
+5. Each attempt begins with fresh clocks; what was learned stays. After hangs in a row that
+   brought nothing the limits of progress are doubled: it may have been slow. Those that a
+   person chose are kept.
 6. An allocator that finds no memory waits ten seconds before it says so. XLA, choosing
    among algorithms in the first step, goes on to the next: dozens of them, on a GPU that
    is too small for the step. Refused so often, one right after the other, while nothing
@@ -72,6 +74,9 @@ PHASES: Mapping[str, str] = {
 }
 """Phases of the telemetry page, and which deadline is theirs."""
 
+OF_PROGRESS = ("startup", "compile", "step", "validation", "snapshot")
+"""Limits of progress, as the fields of ``Deadlines``; ``silent`` is one of heartbeats."""
+
 FREE = frozenset({"startup", "compile"})
 """What is waited for there is the script's own code, or a compiler, or the data being
 skipped to where they were: work is all that can be seen of it."""
@@ -94,6 +99,12 @@ class Deadlines:
         """The floor of one of them."""
         found: float | None = getattr(self, what)
         return found
+
+    def doubles(self, what: str) -> bool:
+        """Whether that limit is doubled after hangs in vain: one of progress that is as it
+        is by default. Any other was chosen by a person, and is kept. (A stored spec does not
+        tell a default from the same value written out.)"""
+        return what in OF_PROGRESS and self.floor(what) == Deadlines().floor(what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +140,7 @@ class Hang:
     seconds: float
     deadline: float
     usual: float | None
+    """As ``Liveness.usual``."""
 
     @property
     def sentence(self) -> str:
@@ -147,7 +159,7 @@ class Hang:
         usual = (
             "nothing to compare with yet"
             if self.usual is None
-            else f"{format_duration(self.usual)} are usual"
+            else seen_every(self.usual)
         )
         return f"heartbeats, but no progress for {waited} ({self.phase}; {usual})"
 
@@ -180,8 +192,9 @@ class Liveness:
     cpu_at_beat: float | None = None
     cpu_at_progress: float | None = None
     patience: float = 1.0
-    """Deadlines of progress are longer by this: twice as long after each attempt that
-    was killed for a hang and whose successor got no further. Perhaps none was."""
+    """Deadlines of progress that nobody chose (``Deadlines.doubles``) are longer by this:
+    twice as long after each attempt that was killed for a hang and whose successor got no
+    further. Perhaps none was."""
 
     def fresh(
         self, learned: Mapping[str, ProgressIntervals], *, hangs: int = 0
@@ -190,7 +203,8 @@ class Liveness:
         return Liveness(deadlines=self.deadlines, learned=learned, patience=2.0**hangs)
 
     def usual(self, phase: str) -> float | None:
-        """What is usual from one progress to the next, all attempts together."""
+        """What is usual from one look that saw progress to the next that did, all attempts
+        together: no less than the time between two looks, however short the steps."""
         known = self._known(phase)
         return None if known is None else known.usual
 
@@ -205,14 +219,22 @@ class Liveness:
 
     def deadline(self, phase: str) -> float | None:
         """How long progress may take in ``phase``; None: for ever."""
-        floor = self.deadlines.floor(PHASES.get(phase, "startup"))
-        known = self._known(phase)
+        what = PHASES.get(phase, "startup")
+        floor, known = self.deadlines.floor(what), self._known(phase)
         if floor is None:
             return None
         usual = 0.0 if known is None else known.usual or 0.0
         twice = 0.0 if known is None else known.twice or 0.0
         learned = max(self.deadlines.factor * usual, TWICE_FACTOR * twice)
-        return self.patience * max(floor, learned)
+        patience = self.patience if self.deadlines.doubles(what) else 1.0
+        return patience * max(floor, learned)
+
+    def longer_wait(self, phase: str) -> float | None:
+        """How long progress may take in ``phase`` where that is longer for hangs in vain;
+        None: it is not."""
+        what = PHASES.get(phase, "startup")
+        doubled = self.patience > 1.0 and self.deadlines.doubles(what)
+        return self.deadline(phase) if doubled else None
 
     def earliest(self, phase: str, *, silent: bool) -> float | None:
         """After how long without progress in ``phase`` it is judged a hang at the
@@ -224,6 +246,11 @@ class Liveness:
             self.deadlines.silent if silent else None,
         )
         return min((one for one in limits if one is not None), default=None)
+
+
+def seen_every(usual: float) -> str:
+    """What ``Liveness.usual`` is, in words that nobody takes for the time of a step."""
+    return f"looks at it saw some every {format_duration(usual)} or sooner, as a rule"
 
 
 def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang | None]:

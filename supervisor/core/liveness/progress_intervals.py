@@ -13,7 +13,7 @@ QUANTILE = 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressIntervals:
-    """Times between two signs of progress in one phase."""
+    """Times between two looks that saw progress in one phase, the next one each."""
 
     phase: str
     count: int = 0

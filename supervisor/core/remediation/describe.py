@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.liveness.hang_detection import Deadlines
+from supervisor.core.liveness.hang_detection import OF_PROGRESS, Deadlines
 from supervisor.core.remediation.escalation import (
     EscalationPlan,
     RemedyPermissions,
@@ -23,6 +23,13 @@ WHEN = {
     "that are not sliced beside others that the driver does not name",
 }
 """When it is used, of what is no cause's own; by title."""
+
+PROGRESS = (
+    "A restart is one without progress if no newer snapshot came of it, or if it ended for "
+    "the same cause after the same step as the attempt before: from a newer snapshot it "
+    "only got there sooner."
+)
+"""What ``History.fruitless`` counts."""
 
 
 def escalations_json(
@@ -84,7 +91,7 @@ def _remedy_step(remedy_step: RemedyStep, terms: RemedyPermissions) -> dict[str,
 def escalations_text(value: Mapping[str, Any]) -> str:
     """``value``, as ``escalations_json`` made it, for a person."""
     blocks = [_block(one) for one in value["situations"]]
-    blocks.append(_hangs(value["deadlines"]))
+    blocks += [textwrap.fill(PROGRESS, width=88), _hangs(value["deadlines"])]
     return "\n\n".join(blocks)
 
 
@@ -127,7 +134,7 @@ def _lines(remedy_step: Mapping[str, Any], number: int) -> list[str]:
     return textwrap.wrap(text, width=88, subsequent_indent="     ")
 
 
-def _hangs(deadlines: Mapping[str, float | None]) -> str:
+def _hangs(deadlines: Mapping[str, Any]) -> str:
     floors = [
         f"{name} {'never' if seconds is None else format_duration(seconds)}"
         for name, seconds in deadlines.items()
@@ -135,8 +142,27 @@ def _hangs(deadlines: Mapping[str, float | None]) -> str:
     ]
     factor = deadlines["factor"]
     text = (
-        f"A hang is {factor:g} times what is usual for the run without progress, and "
+        f"A hang is no progress for {factor:g} times the usual time from one look that saw "
+        "some to the next (not the time of a step: looks come every two seconds or sooner), and "
         f"at least: {', '.join(floors)}. The stacks of all threads are written down, "
-        "then it is killed."
+        f"then it is killed.{_doubling(deadlines)}"
     )
     return textwrap.fill(text, width=88)
+
+
+def _doubling(deadlines: Mapping[str, Any]) -> str:
+    """Which limits grow after hangs in vain, and which stay as somebody chose them."""
+    known = Deadlines(**deadlines)
+    limits = [name for name in OF_PROGRESS if deadlines[name] is not None]
+    doubled = [name for name in limits if known.doubles(name)]
+    kept = [name for name in limits if name not in doubled]
+    told = ""
+    if doubled:
+        told = (
+            " After the second hang in a row without progress, and after each that follows, "
+            f"twice as long as before is waited in {', '.join(doubled)}: it may have been "
+            "slowness, and no hang."
+        )
+    if kept:
+        told += f" Not in {', '.join(kept)}: the spec says how long."
+    return told

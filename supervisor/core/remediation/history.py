@@ -7,7 +7,7 @@ newest progress only what still decides something is kept (``History.thinned``).
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.causes import Cause
@@ -290,6 +290,19 @@ class History:
         row = self._row(cause, outside=outside)
         known = sum(a.snapshot_step is not None for a in row)
         return max(known - 1, 0)
+
+    def same_end(self, cause: Cause | None = None) -> int | None:
+        """The step after which restarts that count as fruitless ended once more, though they
+        had a newer snapshot, the newest of them; None: none had one."""
+        row = [a for a in self._row(cause) if a.snapshot_step is not None]
+        return next(
+            (
+                newer.last_step
+                for newer, older in pairwise(row)
+                if (newer.snapshot_step or 0) > (older.snapshot_step or 0)
+            ),
+            None,
+        )
 
     def unknown(self) -> int:
         """Restarts in a row of which nobody knows whether they brought anything."""

@@ -1,7 +1,8 @@
 """The policy: a remedy step of the escalation of a diagnosis, within the budgets.
 
 A remedy step is used only if those before it did not help. Budgets count progress: a restart
-that brings a newer snapshot earns its budget back. All of it follows from the history
+that brings a newer snapshot earns its budget back, unless it ends where the one before did,
+for the same cause. All of it follows from the history
 that the ledger keeps, so a supervisor that starts anew decides as the one before.
 """
 
@@ -170,10 +171,11 @@ class Policy:
             why = escalation.stop if several else told
             if refused is not None and not lasting:
                 why = refused.sentence
-            return f"{again} brought no progress: {why}"
+            return f"{again} brought no progress{_same_end(history, cause)}: {why}"
         overall = OVERALL_FACTOR * self.without_progress
         if history.fruitless() + history.unknown() >= overall:
-            return f"{overall} restarts for several causes brought no progress"
+            again = f"{overall} restarts for several causes brought no progress"
+            return f"{again}{_same_end(history)}"
         return None
 
     def _wait(self, cause: Cause, history: History) -> float:
@@ -181,6 +183,17 @@ class Policy:
         if not failures:
             return 0.0  # the first restart, or one after progress, costs no wait
         return self.back_off.wait_seconds(failures=failures, key=self.run_id)
+
+
+def _same_end(history: History, cause: Cause | None = None) -> str:
+    """Why newer snapshots were none, where there were any: who sees them in the log would
+    take the count for a mistake."""
+    step = history.same_end(cause)
+    return (
+        ""
+        if step is None
+        else f" (newer snapshots, but it ended after step {step} again)"
+    )
 
 
 def _because(remedy_step: RemedyStep, change: Change, history: History) -> str:

@@ -88,15 +88,15 @@ def format_loss_at(
     """A loss with the step that it is of, where that is not the one beside it; empty:
     there is none. ``loss``: as it is written; None: not known, or no finite number.
     ``of_step``: None: not known. ``shown``: what is written beside it for ``step``, such as
-    that in the epoch."""
+    that in the epoch: then how many steps ago it was, since "at step" is the step of the
+    run, wherever it is said."""
     if loss is None and of_step is None:
         return ""
     written = NOT_FINITE if loss is None else loss
     if of_step is None or step is None or of_step == step:
         return written
-    counted_from = 0 if shown is None else step - shown
-    if of_step > counted_from:
-        return f"{written} at step {of_step - counted_from}"
+    if shown in {None, step} or of_step > step:
+        return f"{written} at step {of_step}"
     return f"{written} ({counted(step - of_step, 'step')} ago)"
 
 

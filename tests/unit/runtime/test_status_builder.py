@@ -296,12 +296,16 @@ def test_the_step_of_a_loss_is_told(
     assert (found.loss, found.loss_step) == told
 
 
-@pytest.mark.parametrize(("forgiven", "limit"), [(False, 240.0), (True, 120.0)])
+@pytest.mark.parametrize(
+    ("step", "forgiven", "limit"),
+    [(300.0, False, 600.0), (300.0, True, 300.0), (120.0, False, 120.0)],
+)
 def test_after_hangs_in_vain_a_longer_wait_is_told(
-    ledger: Ledger, tmp_path: Path, *, forgiven: bool, limit: float
+    ledger: Ledger, tmp_path: Path, *, step: float, forgiven: bool, limit: float
 ) -> None:
-    """As long as its supervisor waits; not after a person has started it again."""
-    spec = {"liveness": {"step": 120.0, "silent": 60.0}}
+    """As long as its supervisor waits; not after a person has started it again, nor where
+    a person wrote the limit."""
+    spec = {"liveness": {"step": step, "silent": 60.0}}
     ledger.resume_run(1, script_hash="1", spec=spec, now=5.0)
     for number in (3, 4):
         hung = AttemptHistory(number=number, cause=Cause.STALLED, snapshot_step=8)

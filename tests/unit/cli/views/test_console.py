@@ -26,3 +26,15 @@ def test_a_run_that_stands_still_is_seen_to() -> None:
     assert ends[1] == "no step for 1 min 30 s"
     assert ends[2] == "no snapshot yet"
     assert ends[3] == "no step for 15 s"
+
+
+def test_a_run_that_stands_still_is_said_to_once() -> None:
+    """Where the page tells since when, the line has that already."""
+    text, now = io.StringIO(), [0.0]
+    view = PlainView(LastingConsole(file=text), clock=lambda: now[0])
+    view.every_seconds = 1e-9  # each look is a line
+    for since in (0.0, 107.0):
+        now[0] = since
+        view.show(replace(AT_WORK, progress_age_seconds=since))
+    assert "no step done for 1 min 47 s" in text.getvalue()
+    assert "no step for" not in text.getvalue()

@@ -286,13 +286,23 @@ def test_a_loss_is_shown_with_the_step_that_it_is_of() -> None:
         loss=100.7766,
         loss_step=22,
     )
-    assert "loss 100.7766 at step 2 " in progress_line(status)
+    assert "loss 100.7766 (8 steps ago) " in progress_line(status)
     assert "loss 100.7766 ·" in progress_line(replace(status, loss_step=30))
     assert "loss NaN or infinite ·" in progress_line(
         replace(status, loss=None, loss_step=30)
     )
     line = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
-    assert "loss 100.8 at step 2 " in line
+    assert "loss 100.8 (8 steps ago) " in line
+
+
+def test_the_step_of_a_loss_is_one_of_the_run() -> None:
+    """As page and report tell it: the step in the epoch is another count."""
+    status = JobStatus(
+        job="job", state=JobState.GAVE_UP, attempt=1, step=39, step_in_epoch=7,
+        steps_per_epoch=32, loss=0.696, loss_step=34,
+    )  # fmt: skip
+    told = "step 7/32, 39 steps in all, loss 0.6960 at step 34"
+    assert reached_line(status) == told
 
 
 def test_a_number_of_slices_that_is_being_tried_is_told_as_such() -> None:

@@ -152,8 +152,9 @@ def test_who_waits_for_a_snapshot_of_what_may_hang_is_told() -> None:
 
     assert said(11.9, moves) == plain
     assert said(12.0, moves) == (
-        f"{plain}. There was no progress for 12 s (training; 4.0 s are usual): if it"
-        " hangs, it ends at the newest snapshot that there is"
+        f"{plain}. There was no progress for 12 s (training; looks at it saw some"
+        " every 4.0 s or sooner, as a rule): if it hangs, it ends at the newest snapshot"
+        " that there is"
     )
     assert said(99.0, replace(moves, learned={})) == plain
     assert said(99.0, replace(moves, last=replace(STILL, phase=None))) == plain
@@ -194,6 +195,40 @@ def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
         run, _ = happen(run, over)
     assert waits == [1.0, 1.0, 2.0, 4.0]
     assert running(run).liveness.patience == 1.0
+
+
+def remedies_of_hangs(killed: Killed, liveness: Liveness, attempts: int) -> list[str]:
+    """Why the next attempt is as it is, after each of so many hangs at one step."""
+    told: list[str] = []
+    run = fresh(liveness=liveness)
+    for _ in range(attempts):
+        run = replace(running(run), phase=RunPhase.KILLING, killed=killed)
+        run, effects = happen(run, replace(ended(signal=9), snapshot_step=8))
+        (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+        assert run.message.endswith(record.remedy.because)
+        told.append(record.remedy.because)
+    return told
+
+
+def test_a_doubled_limit_is_told_with_the_next_attempt() -> None:
+    """Who watches would take it for a hang that nobody judges; why is told as well."""
+    once, twice, thrice, last = remedies_of_hangs(HANGS, Liveness(), 4)
+    assert "limit" not in once
+    for told, many, limit in ((twice, 2, "10 min"), (thrice, 3, "20 min")):
+        assert told == (
+            f"{once}; after {many} hangs in a row in vain, which may have been slowness,"
+            f" the next is judged at twice the limit: {limit} 00 s without progress"
+            " (training)"
+        )
+    assert "limit" not in last
+
+
+def test_a_limit_that_is_not_doubled_is_not_told() -> None:
+    """One that a person wrote; and that of heartbeats, which is none of progress."""
+    chosen = Liveness(deadlines=Deadlines(step=15.0))
+    assert len(set(remedies_of_hangs(HANGS, chosen, 3))) == 1
+    silent = replace(HANGS, reason=KillReason.SILENT)
+    assert len(set(remedies_of_hangs(silent, Liveness(), 3))) == 1
 
 
 def test_patience_outlives_the_supervisor() -> None:

@@ -150,7 +150,19 @@ def test_a_deadline_follows_what_is_usual() -> None:
     _, hang, at = watch(beating(300, progress=(99,)), known)
     assert hang is not None
     assert 95.0 <= at <= 115.0
-    assert "are usual" in hang.sentence
+    assert "(training; looks at it saw some every 20 s or sooner, as a" in hang.sentence
+
+
+def test_what_is_usual_is_no_time_of_a_step() -> None:
+    """A hundred steps between two looks are one progress: the sentence tells what was
+    measured, which is when looks saw some."""
+    quick = [replace(one, progress=(100 * n,)) for n, one in enumerate(beating(50))]
+    _, hang, _ = watch([*quick, *beating(100, progress=(99,))])
+    assert hang is not None
+    assert hang.sentence == (
+        "heartbeats, but no progress for 30 s (training; looks at it saw some every 0.5 s"
+        " or sooner, as a rule)"
+    )
 
 
 def test_one_slow_step_in_many_does_not_widen_the_deadline() -> None:
@@ -178,10 +190,17 @@ def test_a_busy_step_is_given_three_times_as_long() -> None:
 
 
 def test_a_run_that_was_killed_in_vain_is_waited_for_longer() -> None:
-    """If the next attempt gets no further, the deadline may have been too short."""
-    patient = Liveness(deadlines=SHORT).fresh({}, hangs=2)
-    assert patient.deadline("training") == 120.0
-    assert Liveness(deadlines=SHORT).fresh({}).deadline("training") == 30.0
+    """If the next attempt gets no further, the deadline may have been too short: one that
+    nobody chose. What a person wrote into the spec is kept, and ``off`` is off."""
+    patient = Liveness().fresh({}, hangs=2)
+    assert patient.deadline("training") == patient.longer_wait("training") == 1200.0
+    assert patient.deadline("no phase") == patient.longer_wait("no phase") == 14400.0
+    assert Liveness().fresh({}).deadline("training") == 300.0
+    assert Liveness().fresh({}).longer_wait("training") is None
+    chosen = Liveness(deadlines=replace(SHORT, validation=None)).fresh({}, hangs=2)
+    assert (chosen.deadline("training"), chosen.longer_wait("training")) == (30.0, None)
+    assert chosen.deadline("validating") is chosen.longer_wait("validating") is None
+    assert not Deadlines().doubles("silent")
 
 
 def test_before_the_first_plain_step_the_compiled_one_is_the_measure() -> None:

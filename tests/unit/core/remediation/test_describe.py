@@ -40,6 +40,38 @@ def test_what_is_not_allowed_is_marked_and_how_to_allow_it() -> None:
     assert "step never" in " ".join(free.split())
 
 
+def test_which_limits_are_doubled_after_hangs_in_vain_is_told() -> None:
+    """Those that a person wrote are kept; what is off needs no word."""
+
+    def told(deadlines: Deadlines) -> str:
+        value = escalations_json(
+            RemedyPermissions(), without_progress=3, deadlines=deadlines
+        )
+        return " ".join(escalations_text(value).split())
+
+    all_ = "startup, compile, step, validation, snapshot"
+    assert f"twice as long as before is waited in {all_}: it may" in told(Deadlines())
+    assert "the spec says how long" not in told(Deadlines())
+    some = told(Deadlines(step=15.0, snapshot=None))
+    assert "waited in startup, compile, validation: it may" in some
+    assert some.endswith(" Not in step: the spec says how long.")
+    off = Deadlines(
+        startup=None, compile=1.0, step=None, validation=None, snapshot=None
+    )
+    assert "twice" not in told(off).rpartition("A hang is")[2]
+
+
+def test_what_is_no_progress_is_told() -> None:
+    """A newer snapshot alone is none."""
+    value = escalations_json(
+        RemedyPermissions(), without_progress=3, deadlines=Deadlines()
+    )
+    told = " ".join(escalations_text(value).split())
+    assert (
+        "no newer snapshot came of it, or if it ended for the same cause after" in told
+    )
+
+
 def test_the_budget_is_told() -> None:
     """Restarts in a row without progress, fewer for what is the script's own."""
     value = escalations_json(

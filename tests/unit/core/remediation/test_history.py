@@ -69,6 +69,10 @@ def test_a_snapshot_nearer_to_the_same_failing_step_is_no_progress() -> None:
     first = AttemptHistory(number=1, cause=OOM, snapshot_step=20, last_step=40)
     nearer = AttemptHistory(number=2, cause=OOM, snapshot_step=38, last_step=40)
     assert History(attempts=(first, nearer)).fruitless(OOM) == 1
+    third = replace(nearer, number=3)
+    for attempts in ((first, nearer), (first, nearer, third)):
+        assert History(attempts=attempts).same_end(OOM) == 40
+    assert History(attempts=(nearer, third)).same_end(OOM) is None
     for other in (replace(nearer, last_step=41), replace(nearer, last_step=None)):
         assert History(attempts=(first, other)).fruitless(OOM) == 0
     assert History(attempts=(first, replace(nearer, cause=KILL))).fruitless() == 0

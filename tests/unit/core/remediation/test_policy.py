@@ -313,6 +313,37 @@ def test_three_fruitless_restarts_are_enough() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("snapshots", "told"),
+    [
+        ((32, 33, 33), " (newer snapshots, but it ended after step 39 again)"),
+        ((33, 33, 33), ""),
+    ],
+)
+def test_newer_snapshots_that_were_no_progress_are_told(
+    snapshots: tuple[int, ...], told: str
+) -> None:
+    """It ended where it had ended before; a log that shows newer snapshots would otherwise
+    contradict the sentence of the end."""
+    hung = tuple(
+        AttemptHistory(
+            number=number, cause=Cause.STALLED, snapshot_step=snapshot, last_step=39
+        )
+        for number, snapshot in enumerate(snapshots, start=1)
+    )
+    policy = replace(POLICY, without_progress=2)
+    verdict = policy.decide(
+        Diagnosis(cause=Cause.STALLED, because=()),
+        Evidence(exit=None),
+        History(attempts=hung),
+        NOTHING,
+    )
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert verdict.remedy.because == (
+        f"2 restarts brought no progress{told}: training was alive but made no progress"
+    )
+
+
 def test_causes_that_take_turns_stop_too() -> None:
     """The overall budget is three times the one of a cause."""
     causes = [Cause.PREEMPTED, Cause.NCCL] * 5
