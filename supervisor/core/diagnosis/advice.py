@@ -77,7 +77,8 @@ ADVICE: dict[Cause, str] = {
     ),
     Cause.STALLED: (
         "The process lived on without progress. The stacks of its threads tell what "
-        "it waited for."
+        "it waited for. If it was only slow there, give it longer: [liveness] in the spec "
+        "(step, compile, startup, validation or snapshot)."
     ),
     Cause.UNKILLABLE: (
         "A process hangs in the kernel and cannot be killed, mostly in the GPU driver "
