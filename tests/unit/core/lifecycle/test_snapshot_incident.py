@@ -110,4 +110,4 @@ def test_it_is_explained_as_what_it_is(
     assert "ended" not in text.partition(".")[0]
     assert headline in text
     assert event.because in text
-    assert "go_on" in summarise_incident(stored)
+    assert summarise_incident(stored).endswith("→ training went on")
