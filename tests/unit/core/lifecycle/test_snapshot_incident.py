@@ -9,17 +9,27 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.lifecycle.effects import Effect, RecordIncident, Say
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    RecordIncident,
+    ReviseAdvice,
+    Say,
+)
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
     DrainRequested,
     Event,
     GateClear,
     NoticeReceived,
+    ProgressReported,
     SnapshotFailed,
     Spawned,
 )
-from supervisor.core.lifecycle.live_incidents import incident_of
+from supervisor.core.lifecycle.live_incidents import (
+    ON_DISK,
+    ON_DISK_AGAIN,
+    incident_of,
+)
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.policy import Policy
@@ -73,6 +83,37 @@ def test_the_next_attempt_has_its_own() -> None:
     again = replace(run, phase=RunPhase.WAITING)
     _, effects = happen(again, GateClear(), Spawned(8), FULL)
     assert [type(effect) for effect in effects].count(RecordIncident) == 1
+
+
+def saved(number: int) -> ProgressReported:
+    """A snapshot of step ``number`` is on disk."""
+    return ProgressReported(snapshot_step=number)
+
+
+def test_that_it_can_be_written_again_is_told_once() -> None:
+    """The advice is put in the past where a newer snapshot is on disk, and back where
+    the next one is not; a disk at its edge is told of once."""
+    run, effects = happen(running(), saved(20), FULL, saved(40), saved(50))
+    assert effects[1:] == [
+        ReviseAdvice(
+            happened=IncidentKind.UNSAVED_ON_DISK, advice=ON_DISK_AGAIN.format(40)
+        ),
+        Say(
+            "the state directory can be written again: a snapshot of step 40 is on disk"
+        ),
+    ]
+    run, effects = happen(run, SMALL, FULL, FULL, saved(80), saved(90))
+    advice = [one.advice for one in effects if isinstance(one, ReviseAdvice)]
+    assert advice == [ON_DISK, ON_DISK_AGAIN.format(80)]
+    assert not [one for one in effects if isinstance(one, Say)]
+
+
+def test_the_next_attempt_tells_that_it_can_be_written_again() -> None:
+    """It was still full when the attempt crashed that met it."""
+    run, _ = happen(running(), FULL)
+    again = replace(run, phase=RunPhase.WAITING)
+    _, effects = happen(again, GateClear(), Spawned(8), saved(40))
+    assert [one for one in effects if isinstance(one, ReviseAdvice)]
 
 
 def test_it_is_told_while_draining_too() -> None:
