@@ -1,6 +1,8 @@
 """A command that a person is told to run, as it works when it is pasted."""
 
 import shlex
+from collections.abc import Callable
+from functools import partial
 
 import click
 from click.core import ParameterSource
@@ -23,6 +25,11 @@ def named_place() -> str:
     if context is None or context.get_parameter_source("state_dir") not in GIVEN:
         return ""
     return f"--state-dir {shlex.quote(str(context.params['state_dir']))}"
+
+
+def placing() -> Callable[[str], str]:
+    """``in_place`` for threads of this command, which do not know it."""
+    return partial(with_place, place=named_place())
 
 
 def in_place(text: str) -> str:

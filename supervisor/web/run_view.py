@@ -115,7 +115,7 @@ def _error_part(dossier: RunDossier) -> Element | None:
     error = error_text(dossier.status)
     if not error:
         return None
-    more = f" All that it printed: trainwarden logs {dossier.job}."
+    more = f" All that it printed: `trainwarden logs {dossier.job}`."
     return tag("p", tag("strong", "Error: "), f"{error}.", tag("span", more))
 
 
