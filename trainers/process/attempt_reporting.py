@@ -187,6 +187,8 @@ class Attempt(PageReporter):
         self.drain_requested = False
         """Whether the supervisor wants this attempt to save its state and end: looked
         at by each step boundary."""
+        self.failed = False
+        """Whether an error has ended the script: that is its end, whatever is asked now."""
         self.training = TrainingProgress()
         self.end = EndOfScript()
         self.planned_end = PlannedEnd(directive)
@@ -249,6 +251,10 @@ class Attempt(PageReporter):
         self._done_before = max(self._done_before, failed_step)
         for what in LOSS_REMEDIES:
             self._said.pop(what, None)
+
+    def fails(self) -> None:
+        """An error has ended the script."""
+        self.failed = True
 
     def after_error(self, stage: ErrorStage) -> None:
         """An error ended the script, and this is done now. Only for who looks: that it
