@@ -217,7 +217,7 @@ def test_the_time_between_attempts_of_a_run_that_is_over_stays(
     ],
 )
 def test_what_a_script_does_that_is_in_no_fit(
-    phase: Phase, told: list[RecordKind], step: int | None, loop: LoopKind | None
+    phase: Phase, told: list[str], step: int | None, loop: LoopKind | None
 ) -> None:
     """Its phase alone would say that it starts, or is in a callback."""
     view = fold(AttemptView(), [Record(kind, 1, {}) for kind in told])

@@ -17,6 +17,7 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
+    DiskRoom,
     DrainRequested,
     Event,
     GateClear,
@@ -83,6 +84,22 @@ def test_the_next_attempt_has_its_own() -> None:
     again = replace(run, phase=RunPhase.WAITING)
     _, effects = happen(again, GateClear(), Spawned(8), FULL)
     assert [type(effect) for effect in effects].count(RecordIncident) == 1
+
+
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [
+        (DiskRoom(directory="/s", free_bytes=2048, held_bytes=0), "In /s: 2 KiB free."),
+        (
+            DiskRoom(directory="/s", free_bytes=None, held_bytes=1 << 20),
+            "In /s: what is free is not known, and snapshots of this run hold 1 MiB.",
+        ),
+    ],
+)
+def test_the_room_on_disk_is_kept_with_it(room: DiskRoom, said: str) -> None:
+    """It is another when somebody looks; why it failed stays the first reason."""
+    record = incident_of(replace(FULL, room=room), attempt=1)
+    assert [one.text for one in record.diagnosis.because] == [FULL.because, said]
 
 
 def saved(number: int) -> ProgressReported:
