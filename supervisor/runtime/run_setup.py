@@ -20,7 +20,13 @@ from supervisor.core.jobs.resume_decision import (
     started_by_hand,
 )
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.lifecycle.run_state import Offer, OpenIncident, RunState
+from supervisor.core.lifecycle.live_incidents import ON_DISK
+from supervisor.core.lifecycle.run_state import (
+    DiskSaves,
+    Offer,
+    OpenIncident,
+    RunState,
+)
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History, Unpromised
@@ -292,6 +298,7 @@ def supervisor_for(
         quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
         open_incident=open_incident_of(begun.ledger, row, attempts, begun.clock),
         offer=offer_of(row, attempts),
+        on_disk=on_disk_of(begun.ledger, row),
     )
     return Supervisor(
         row=row,
@@ -345,6 +352,13 @@ def open_incident_of(
         failed_step=newest.failed_step,
         at=None if by_hand else clock.now() - max(ago, 0.0),
     )
+
+
+def on_disk_of(ledger: Ledger, row: RunRow) -> DiskSaves:
+    """Whether an earlier supervisor could write snapshots to disk last."""
+    found = [one.advice for one in ledger.incidents(run=row.id)
+             if one.happened == IncidentKind.UNSAVED_ON_DISK]  # fmt: skip
+    return DiskSaves.FAILING if ON_DISK in found else DiskSaves.SAVED
 
 
 def refuse_if_it_trains(job: str, ledger: Ledger) -> None:

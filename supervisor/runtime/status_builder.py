@@ -23,6 +23,7 @@ from supervisor.core.jobs.job_status import (
     ErrorStatus,
     JobState,
     JobStatus,
+    LoopKind,
     RemoteStatus,
     SliceTrial,
     SnapshotStatus,
@@ -181,6 +182,7 @@ def job_status(
     if page is not None and pid is not None and not facts.behind:
         reached["snapshot_wait_seconds"] = _waits(view, now)
         reached["slice_trial"] = view.slice_trial
+        reached["loop"] = _loop(view, page)
     return JobStatus(
         job=facts.job,
         state=facts.state,
@@ -331,6 +333,15 @@ def _living(page: Page, *, now: float) -> dict[str, Any]:
         "progress_age_seconds": _progress_age(page, now),
         "after_error": _after_error(page),
     }
+
+
+def _loop(view: AttemptView, page: Page) -> LoopKind | None:
+    """What the script does where its phase would say that it starts, or is outside of
+    ``fit``: a loop of its own is in no other phase (``Attempt.count_own_step``)."""
+    if view.unseen and page.phase == Phase.STARTING:
+        return LoopKind.UNSEEN
+    own = view.in_own_loop and page.phase == Phase.BETWEEN and page.step
+    return LoopKind.OWN if own else None
 
 
 def _after_error(page: Page) -> str | None:

@@ -29,6 +29,7 @@ from supervisor.core.lifecycle.effects import (
     Launch,
     Quarantine,
     RecordIncident,
+    ReviseAdvice,
     Say,
     TakeStacks,
     UpdateIncident,
@@ -434,7 +435,7 @@ class Supervisor:
                 self.say(text, level=level)
             case End(exit_code=code):
                 self.exit_code = code
-            case Quarantine() | RecordIncident() | UpdateIncident():
+            case Quarantine() | RecordIncident() | UpdateIncident() | ReviseAdvice():
                 return  # written down before
 
     def _gate(self, awaited: Awaited | None) -> Event:

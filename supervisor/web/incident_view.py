@@ -7,7 +7,7 @@ from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, incident_headline
-from supervisor.core.diagnosis.result import changed_to
+from supervisor.core.diagnosis.result import changed_to, remedy_words
 from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.text.units import format_size
 from supervisor.web.allocator_drawing import blocks_figure, map_figure
@@ -210,7 +210,7 @@ def decision_part(dossier: IncidentDossier) -> list[Node]:
     said = outcome_text(incident) or "Nothing came of it yet."
     proof = incident.get("proof")
     parts: list[Node] = [
-        tag("p", tag("strong", remedy["kind"].replace("_", " ")), f"{because}."),
+        tag("p", tag("strong", remedy_words(remedy["kind"])), f"{because}."),
         tag("table", tag("thead", tag("tr", heads)), tag("tbody", changes))
         if changes
         else None,

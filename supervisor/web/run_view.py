@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import WITHOUT, incident_headline, own_text
-from supervisor.core.diagnosis.result import AskedEnd
+from supervisor.core.diagnosis.result import AskedEnd, remedy_words
 from supervisor.core.diagnosis.stack_traces import current_thread
 from supervisor.core.jobs.job_status import state_words
 from supervisor.core.memory.step_budget import budget_from_json
@@ -115,7 +115,7 @@ def _error_part(dossier: RunDossier) -> Element | None:
     error = error_text(dossier.status)
     if not error:
         return None
-    more = f" All that it printed: trainwarden logs {dossier.job}."
+    more = f" All that it printed: `trainwarden logs {dossier.job}`."
     return tag("p", tag("strong", "Error: "), f"{error}.", tag("span", more))
 
 
@@ -335,7 +335,7 @@ def _attempt_row(
         tag("td", lasted),
         tag("td", steps_text(one, dossier)),
         tag("td", ended_by(one, over=over)),
-        tag("td", (one["remedy"] or "").replace("_", " ")),
+        tag("td", remedy_words(one["remedy"]) if one["remedy"] else ""),
     )
 
 
@@ -388,7 +388,7 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
         tag("span", where, class_="note"),
         tag("span", why) if why else None,
         _crashed_thread(one),
-        tag("span", f"Answer: {remedy['kind'].replace('_', ' ')}{because}."),
+        tag("span", f"Answer: {remedy_words(remedy['kind'])}{because}."),
         tag("span", lost) if lost else None,
     )
 

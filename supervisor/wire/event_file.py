@@ -67,6 +67,8 @@ class RecordKind:
     own there are no seconds, as it is known only when it is over."""
     OWN_STEP = "own_step"
     """The first step outside of ``fit`` begins, or is traced; once for each loop."""
+    NO_STEP_SEEN = "no_step_seen"
+    """The script has run for a minute without a ``fit`` or a step that is seen."""
     PEAK = "peak"
     """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
     steps of this attempt at this slice. ``usual_bytes``, ``steps``: their median, and

@@ -323,6 +323,7 @@ def test_one_daemon_a_state_directory(box: BoxUnderTest) -> None:
 
 def test_without_a_daemon(box: BoxUnderTest) -> None:
     """A command that needs one says so."""
+    box.state.mkdir(parents=True)
     done = box.command("stop", "train")
     assert done.returncode == 1
     assert "no daemon answers" in done.stderr

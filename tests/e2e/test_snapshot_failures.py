@@ -66,6 +66,7 @@ def test_neither_tier_has_room(trainwarden: Trainwarden, tmp_path: Path) -> None
     assert "No space left" in disk["because"][0]["text"]
     assert "two snapshots need" in found["unsaved_in_memory"]["because"][0]["text"]
     assert "could not be written to disk" in done.stderr
+    assert f"(in {snapshots}: " in done.stderr
     assert "snapshots go to disk only" in done.stderr
     explained = trainwarden("explain", str(disk["id"])).stdout
     assert "trained on" in explained
@@ -123,6 +124,8 @@ def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> No
         wait.unlink()
         out, _ = running.communicate(timeout=PATIENCE)
         assert running.returncode == 0, out
+        unsaved = until_incident(trainwarden, "unsaved_on_disk", attempt=2)
+        assert "could be written again" in unsaved["advice"]
         ended = until_incident(trainwarden, "ended", attempt=1)
         assert ended["restored_step"] > 30
         (newest, *_) = trainwarden.json("snapshots", "train")

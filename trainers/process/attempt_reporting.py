@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from supervisor.wire.event_file import EventWriter, RecordKind
@@ -27,6 +28,7 @@ from trainers.process.end_of_script import EndOfScript
 from trainers.process.phase_times import PhaseTimes
 from trainers.process.planned_end import PlannedEnd
 from trainers.process.training_progress import TrainingProgress
+from trainers.process.unseen_steps import UnseenSteps
 from trainers.process.write_sampler import WriteSampler
 
 LOSS_REMEDIES = ("passed over", "rate lowered")
@@ -65,6 +67,8 @@ class PageReporter:
         self._times = PhaseTimes(now_ns=now)
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
         self.writes: WriteSampler | None = None
+        self._also: Callable[[], None] | None = None
+        """What else is done with each heartbeat."""
         self._step: object = None
         self._ticks = 0
         self._ticked = 0
@@ -168,6 +172,8 @@ class PageReporter:
             self.beat()
             if self.writes is not None and self.phase in STEPPING:
                 self.writes.look()
+            if self._also is not None:
+                self._also()
             time.sleep(HEARTBEAT_SECONDS)
 
 
@@ -181,6 +187,8 @@ class Attempt(PageReporter):
         self.drain_requested = False
         """Whether the supervisor wants this attempt to save its state and end: looked
         at by each step boundary."""
+        self.failed = False
+        """Whether an error has ended the script: that is its end, whatever is asked now."""
         self.training = TrainingProgress()
         self.end = EndOfScript()
         self.planned_end = PlannedEnd(directive)
@@ -191,7 +199,9 @@ class Attempt(PageReporter):
         self.script: bytes | None = None
         """What is run, which may not be what the file holds now; None: not yet read."""
         self._said: dict[str, object] = {}
+        self._unseen = UnseenSteps()
         super().__init__(self.paths.page)
+        self._also = self.watch
         self._done_before = self._furthest_step()
 
     def _furthest_step(self) -> int:
@@ -210,6 +220,13 @@ class Attempt(PageReporter):
         if not self.training.own_steps:
             self.training.own_steps = True
             self.say(RecordKind.OWN_STEP)
+
+    def watch(self) -> None:
+        """Say once that no step is seen, where that is so for long."""
+        starting = self.phase is Phase.STARTING and not self.training.own_steps
+        if self._unseen.tells(starting=starting):
+            with contextlib.suppress(OSError):  # a full disk: the heartbeat goes on
+                self.say(RecordKind.NO_STEP_SEEN)
 
     def count_own_step(self, *, seconds: float, steps: int, done: int) -> None:
         """Count ``steps`` steps of a loop of the script's own, after which ``done`` are.
@@ -234,6 +251,10 @@ class Attempt(PageReporter):
         self._done_before = max(self._done_before, failed_step)
         for what in LOSS_REMEDIES:
             self._said.pop(what, None)
+
+    def fails(self) -> None:
+        """An error has ended the script."""
+        self.failed = True
 
     def after_error(self, stage: ErrorStage) -> None:
         """An error ended the script, and this is done now. Only for who looks: that it

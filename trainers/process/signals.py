@@ -14,6 +14,7 @@ import faulthandler
 import os
 import signal
 import sys
+import traceback
 from io import FileIO
 from typing import NoReturn
 
@@ -25,6 +26,10 @@ NOTHING_TRAINED = (
     "ended on request before any supervised fit began: nothing new is saved, the next run "
     "goes on from the newest snapshot, or begins where there is none"
 )
+
+AT_AN_ERROR = "as it was asked to end, the script was handling an error of its own: {}"
+MOST_SAID = 500
+"""Characters of what it says of itself."""
 
 _kept_open: list[FileIO] = []
 """``faulthandler`` keeps only their descriptors."""
@@ -64,10 +69,13 @@ def install(attempt: Attempt) -> None:
         if attempt.drain_requested:
             return
         attempt.drain()
+        if attempt.failed:
+            return  # it ends by its error, which would be told by nobody else
         if attempt.training.running is not None or attempt.training.loop:
             return  # the next step boundary sees the flag
         if attempt.training.steps is None:
             attempt.notice(NOTHING_TRAINED)
+        _tell_of_error(attempt)
         attempt.wait_for_saver()
         leave(attempt)
 
@@ -78,6 +86,15 @@ def install(attempt: Attempt) -> None:
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=forget)
+
+
+def _tell_of_error(attempt: Attempt) -> None:
+    """The script may be about to end by an error, in a ``finally`` say, and would do so
+    again."""
+    error = sys.exception()
+    if error is not None and attempt.training.saved[0] is None:
+        said = traceback.format_exception_only(error)[-1].strip()
+        attempt.notice(AT_AN_ERROR.format(said[:MOST_SAID]))
 
 
 def over() -> None:

@@ -153,6 +153,7 @@ def report_failure(attempt: Attempt, error: BaseException) -> int:
 
     Where memory ran out that may take ten seconds and more: whatever asks for some waits.
     """
+    attempt.fails()  # first: what is asked of it from now on comes too late
     attempt.after_error(_stage_of(error))
     attempt.end.lost()
     crash = crash_report.report(

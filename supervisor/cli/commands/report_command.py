@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from supervisor import __version__
+from supervisor.cli.command_hint import placing
 from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.sources.box_source import BoxSource, UnseenError, sources_of
 from supervisor.cli.sources.daemon_client import box_option
@@ -101,7 +102,7 @@ def _of_run(source: BoxSource, job: str, *, redacted: bool) -> str:
     return run_report(
         dossier,
         made=_made(redacted=redacted),
-        redact=redactor(dossier, source.where) if redacted else as_it_is,
+        redact=_text_of(dossier, source.where, redacted=redacted),
     )
 
 
@@ -110,7 +111,7 @@ def _of_incident(source: BoxSource, number: int, *, redacted: bool) -> str:
     return incident_report(
         dossier,
         made=_made(redacted=redacted),
-        redact=redactor(dossier.run, source.where) if redacted else as_it_is,
+        redact=_text_of(dossier.run, source.where, redacted=redacted),
     )
 
 
@@ -120,6 +121,14 @@ def _made(*, redacted: bool) -> str:
         " Secrets, paths, names and the environment are left out." if redacted else ""
     )
     return f"Written by trainwarden {__version__}, {when}.{what}"
+
+
+def _text_of(run: RunDossier | None, where: Path, *, redacted: bool) -> Redaction:
+    """How texts are written: suggested commands as they work here, and then, where that is
+    asked for, without what is nobody else's."""
+    place = placing()
+    hide = redactor(run, where) if redacted else as_it_is
+    return lambda text: hide(place(text))
 
 
 def redactor(run: RunDossier | None, where: Path) -> Redaction:

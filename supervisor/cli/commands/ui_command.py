@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from supervisor.cli.command_hint import placing
 from supervisor.cli.options import fail, json_option
 from supervisor.cli.sources.box_site import BoxSite
 from supervisor.cli.sources.box_source import source_of
@@ -30,7 +31,7 @@ def ui(*, as_json: bool, state_dir: Path | None, port: int) -> None:
 
     Example: trainwarden ui --port 8080
     """
-    site = BoxSite(source=lambda: source_of(state_dir))
+    site = BoxSite(source=lambda: source_of(state_dir), place=placing())
     if source_of(state_dir).client is None:
         tell_gone(state_dir)
     try:

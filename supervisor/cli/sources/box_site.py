@@ -19,7 +19,7 @@ from supervisor.core.text.units import local_time
 from supervisor.web.box_view import gpus_part, history_part, jobs_part
 from supervisor.web.document import Section, asset, document
 from supervisor.web.incident_view import incident_title
-from supervisor.web.markup import Element, render, tag
+from supervisor.web.markup import Element, Redaction, as_it_is, render, tag
 from supervisor.web.page_server import SCRIPT, Answered, as_json
 from supervisor.web.report_page import (
     incident_sections,
@@ -52,6 +52,8 @@ class BoxSite:
 
     source: Callable[[], BoxSource]
     """Asked each time: a daemon may come, or go."""
+    place: Redaction = as_it_is
+    """Makes suggested commands such as work where they are pasted."""
     seen: defaultdict[tuple[str, str], ProgressSeries] = field(
         default_factory=lambda: defaultdict[tuple[str, str], ProgressSeries](
             ProgressSeries
@@ -76,12 +78,12 @@ class BoxSite:
                     "about": screen.about,
                     "stage": screen.stage,
                     "parts": [
-                        {"id": one.id, "html": render(one.draw())}
+                        {"id": one.id, "html": render(one.draw(), redact=self.place)}
                         for one in screen.drawn
                     ],
                 }
             )
-        return Answered(body=_page(screen, place, depth=depth))
+        return Answered(body=_page(screen, place, depth=depth, redact=self.place))
 
     def _screen(self, place: str) -> Screen:
         source = self.source()
@@ -182,7 +184,7 @@ def _incident(source: BoxSource, number: int) -> Screen:
     )
 
 
-def _page(screen: Screen, place: str, *, depth: int) -> str:
+def _page(screen: Screen, place: str, *, depth: int, redact: Redaction) -> str:
     up = "../" * depth
     last = quote(unquote(place.rpartition("/")[2]), safe="")
     data = f"{up}api{place.rpartition('/')[0]}/{last}"
@@ -197,6 +199,7 @@ def _page(screen: Screen, place: str, *, depth: int) -> str:
         footer=tag("p", "Read only. ", tag("span", id="seen")),
         script=f"{up}assets/live.js",
         live=data,
+        redact=redact,
     )
 
 

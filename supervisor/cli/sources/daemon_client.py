@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from supervisor.cli.command_hint import named_directory
 from supervisor.cli.options import EXIT_USAGE, default_state_directory, fail
+from supervisor.cli.sources.ledger_reader import nothing_ran
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from supervisor.wire.paths import StatePaths
 
@@ -92,6 +94,9 @@ def asking() -> Generator[None]:
     try:
         yield
     except NoDaemonError as error:
+        named = named_directory()
+        if named is not None and not named.is_dir():
+            fail(nothing_ran(named))  # as `status` and `logs` say it
         fail(f"{error}: {TO_START_IT}", exit_code=1)
     except RefusedError as error:
         unknown = error.status == HTTPStatus.NOT_FOUND

@@ -6,6 +6,7 @@ from dataclasses import replace
 from supervisor.core.jobs.job_status import (
     JobState,
     JobStatus,
+    LoopKind,
     RemoteStatus,
     SnapshotPlan,
 )
@@ -24,6 +25,11 @@ PHASES = {
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
+LOOPS = {
+    LoopKind.OWN: "training in the script's own loop",
+    LoopKind.UNSEEN: "the script runs, no step of it is seen",
+}
+"""Of a script that is in no ``fit``: the phase is told in these words instead."""
 AFTER_ERROR = {
     "reporting": "the script ended with an error: writing it down",
     "memory": "the script ended with an error: finding what held the memory",
@@ -134,8 +140,18 @@ def doing(status: JobStatus) -> str:
     """What the attempt does now, in words; empty: that is not known."""
     if status.after_error is not None:
         return AFTER_ERROR.get(status.after_error, AFTER_ERROR["ending"])
+    if status.loop is LoopKind.UNSEEN:
+        return LOOPS[LoopKind.UNSEEN]
+    if status.loop is LoopKind.OWN and not _lingers(status):
+        return LOOPS[LoopKind.OWN]
     phase = status.phase or ""
     return PHASES.get(phase, phase)
+
+
+def _lingers(status: JobStatus) -> bool:
+    """Whether the newest step is longer ago than steps take: the loop may be over."""
+    since, usual = status.progress_age_seconds or 0.0, status.step_seconds or 0.0
+    return since >= max(SILENT_SECONDS, USUAL_STEPS * usual)
 
 
 def phase_in_brackets(status: JobStatus) -> str:

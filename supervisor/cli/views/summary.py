@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from supervisor.cli.command_hint import command_hint
 from supervisor.core.diagnosis.explain import own_text, summarise_incident
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.jobs.accounting.run_summary import RunSummary, lost_text
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.lifecycle.exit_handling import (
@@ -120,6 +121,7 @@ def summary(
         lines[0] += f", {found.elapsed}"
     if code == EXIT_DRAINED:
         saved = newest_step(paths.snapshots) != 0
+        lines[0] += _by_error(status, incidents)
         lines[0] += f"; {TO_RESUME if saved else FROM_THE_TOP}"
     told = [asdict(item) for item in incidents]
     lines += came_to(found, told)
@@ -133,6 +135,18 @@ def summary(
         said = last_words(attempt.crash, attempt.output)
         lines += ["", said] if said else []
     return "\n".join(lines)
+
+
+def _by_error(status: JobStatus, incidents: Sequence[IncidentRow]) -> str:
+    """What the last attempt ended by where it was asked to end and an error came first:
+    it would most likely come again. Empty: it ended as it was asked to."""
+    last = incidents[-1] if incidents else None
+    if last is None or last.attempt != status.attempt:
+        return ""
+    raised = any(one.get("signature") == "crash" for one in last.because)
+    if not raised or last.happened != IncidentKind.ENDED:
+        return ""
+    return f"; it ended by an error before that: {own_text(last.because)}"
 
 
 def incident_lines(incidents: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from supervisor.core.diagnosis.result import (
     Reason,
     RemedyKind,
     changed_to,
+    remedy_words,
 )
 from supervisor.core.diagnosis.scoring import KILLED_ELSEWHERE, ONLY_VALIDATION
 from supervisor.core.diagnosis.signatures.process_rows import (
@@ -225,7 +226,7 @@ def summarise_incident(incident: Mapping[str, Any]) -> str:
     return (
         f"#{incident['id']} {local_time(incident['at'])} {incident['job']} attempt "
         f"{incident['attempt']}{step}: {headline} [{incident['cause']}] "
-        f"→ {remedy['kind']}{_lost(incident)}{_seen(incident)}"
+        f"→ {remedy_words(remedy['kind'])}{_lost(incident)}{_seen(incident)}"
     )
 
 
@@ -383,8 +384,9 @@ def _remedy(incident: Mapping[str, Any]) -> str:
     )
     changed = f" ({changes})" if changes else ""
     kind = remedy["kind"]
-    done = "nothing" if kind == RemedyKind.NONE else f"{kind}{changed}"
-    return f"What was done: {done}: {remedy['because']}."
+    if kind == RemedyKind.GO_ON:
+        return f"What was done: nothing: {remedy['because']}."
+    return f"What was done: {remedy_words(kind)}{changed}: {remedy['because']}."
 
 
 def _proof(incident: Mapping[str, Any]) -> str:

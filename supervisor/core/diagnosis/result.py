@@ -139,6 +139,34 @@ class RemedyKind(enum.StrEnum):
         """Whether another attempt follows."""
         return self not in {RemedyKind.NONE, RemedyKind.GO_ON, RemedyKind.STOP}
 
+    @property
+    def words(self) -> str:
+        """It where people read; JSON and the ledger have the value."""
+        return REMEDY_WORDS[self]
+
+
+REMEDY_WORDS: Mapping[RemedyKind, str] = {
+    RemedyKind.NONE: "nothing",
+    RemedyKind.GO_ON: "training went on",
+    RemedyKind.RESTART: "restart",
+    RemedyKind.MICROBATCH: "smaller slices",
+    RemedyKind.SETTINGS: "other settings",
+    RemedyKind.ANOTHER_GPU: "another GPU",
+    RemedyKind.ROLLBACK: "back to an earlier snapshot",
+    RemedyKind.ALTER: "a changed computation",
+    RemedyKind.WAIT: "wait",
+    RemedyKind.STOP: "stop",
+}
+"""Short enough for the end of a line."""
+
+
+def remedy_words(kind: str) -> str:
+    """``kind`` as JSON has it, in words; of a newer version: as it is written."""
+    try:
+        return RemedyKind(kind).words
+    except ValueError:
+        return kind.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:

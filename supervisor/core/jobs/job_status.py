@@ -48,6 +48,15 @@ class JobState(enum.StrEnum):
         return self in {JobState.FINISHED, JobState.DRAINED, JobState.GAVE_UP}
 
 
+class LoopKind(enum.StrEnum):
+    """What a script does that is in no ``fit``."""
+
+    OWN = "own"
+    """It trains in a loop of its own, and its steps are seen."""
+    UNSEEN = "unseen"
+    """It has run for a while, and no step of it was seen."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotStatus:
     """The newest whole snapshot."""
@@ -167,6 +176,8 @@ class JobStatus:
     """Number of the current or last attempt, from 1; 0 before the first."""
     phase: str | None = None
     """``wire.page.Phase`` in lower case."""
+    loop: LoopKind | None = None
+    """What is known of a script that is in no ``fit``; None: it is in one, or nothing."""
     after_error: str | None = None
     """``wire.page.ErrorStage`` in lower case: an error ended the script, and its process is
     there yet; None: none did."""
@@ -298,7 +309,13 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     known["tiers"] = {name: _tier_from_json(one) for name, one in tiers.items()}
     known["advisories"] = tuple(map(_advisory_from_json, value.get("advisories", ())))
     known["state"] = JobState(value["state"])
+    known["loop"] = _loop_from_json(value.get("loop"))
     return JobStatus(**known)
+
+
+def _loop_from_json(value: object) -> LoopKind | None:
+    """None for what a newer version tells, too."""
+    return next((kind for kind in LoopKind if kind.value == value), None)
 
 
 def _advisory_from_json(value: Mapping[str, Any]) -> AdvisoryStatus:

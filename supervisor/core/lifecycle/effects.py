@@ -91,6 +91,15 @@ class UpdateIncident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReviseAdvice:
+    """What was advised with an incident of the run is true no more."""
+
+    happened: IncidentKind
+    """All of this kind."""
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFailure:
     """Tell the attempt, which stands still at a step that failed, what to do."""
 
@@ -120,6 +129,6 @@ class End:
 
 Effect = (
     Launch | AskDrain | Kill | TakeStacks | CheckGate | Quarantine | RecordIncident
-    | UpdateIncident | AnswerFailure | Say | End
+    | UpdateIncident | ReviseAdvice | AnswerFailure | Say | End
 )  # fmt: skip
 """Any of them."""

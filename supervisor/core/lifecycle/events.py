@@ -89,6 +89,18 @@ class ProofReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRoom:
+    """The room for the snapshots of a run on disk."""
+
+    directory: str
+    """Where they lie."""
+    free_bytes: int | None
+    """For the user who asks; None: not known."""
+    held_bytes: int
+    """By these snapshots themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFailed:
     """A snapshot could not be saved; training went on."""
 
@@ -98,6 +110,8 @@ class SnapshotFailed:
     because: str
     no_room: bool
     """There was no space, or no quota, left; False: something else is wrong."""
+    room: DiskRoom | None = None
+    """When it failed; None: of another tier, or another failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

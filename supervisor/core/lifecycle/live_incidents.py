@@ -11,10 +11,20 @@ from supervisor.core.diagnosis.result import (
     Remedy,
     RemedyKind,
 )
-from supervisor.core.lifecycle.effects import RecordIncident
-from supervisor.core.lifecycle.events import DriverStuck, MemoryHigh, SnapshotFailed
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    RecordIncident,
+    ReviseAdvice,
+    Say,
+)
+from supervisor.core.lifecycle.events import (
+    DiskRoom,
+    DriverStuck,
+    MemoryHigh,
+    SnapshotFailed,
+)
 from supervisor.core.lifecycle.memory_incident import CAUSES
-from supervisor.core.lifecycle.run_state import RunState, Step
+from supervisor.core.lifecycle.run_state import DiskSaves, RunState, Step
 from supervisor.core.memory.forecast import Resource
 from supervisor.core.text.units import format_size
 
@@ -23,11 +33,19 @@ ON_DISK = (
     "last good snapshot stays; the next is tried at the next interval. Look at the disk "
     "of the state directory: its room, its quota, its health."
 )
+ON_DISK_AGAIN = (
+    "Since then it could be written again: there is a newer snapshot on disk, of step {}, "
+    "and a crash of the machine loses no more than it did before. Give that disk more room "
+    "if the run, or what else is there, will need it again."
+)
 IN_MEMORY = (
     "A crashed process now goes on from the newest snapshot on disk, which is older. "
     "More room in the tmpfs, another one (snapshots.memory of the spec) or a smaller "
     "state would help."
 )
+
+ROOM = "room"
+"""Signature of what was free on the disk, and held there."""
 
 HIGH = {
     Resource.DEVICE: IncidentKind.DEVICE_MEMORY_HIGH,
@@ -49,7 +67,36 @@ STUCK_ADVICE = (
 
 def unsaved(run: RunState, event: SnapshotFailed, _now: float) -> Step:
     """The first of an attempt is an incident: a full disk fails at each interval."""
-    return _first(run, incident_of(event, attempt=run.attempt))
+    known, effects = _first(run, incident_of(event, attempt=run.attempt))
+    if event.in_memory or run.on_disk not in _FAILS:
+        return known, effects
+    if run.on_disk is DiskSaves.AGAIN:
+        effects = (*effects, _revised(ON_DISK))
+    return replace(known, on_disk=_FAILS[run.on_disk]), effects
+
+
+_FAILS = {
+    DiskSaves.SAVED: DiskSaves.FAILING,
+    DiskSaves.AGAIN: DiskSaves.FAILING_ANEW,
+}
+_FAILING = frozenset(_FAILS.values())
+"""Where a snapshot that is not written leads, and where one that is ends something."""
+
+
+def saved_again(run: RunState, step: int | None) -> Step:
+    """A snapshot of ``step`` is on disk; None: none is new there. Told once where an
+    earlier one could not be written, and said with its incident."""
+    if step is None or run.on_disk not in _FAILING:
+        return run, ()
+    effects: tuple[Effect, ...] = (_revised(ON_DISK_AGAIN.format(step)),)
+    if run.on_disk is DiskSaves.FAILING:
+        said = f"the state directory can be written again: a snapshot of step {step} is on disk"
+        effects = (*effects, Say(said))
+    return replace(run, on_disk=DiskSaves.AGAIN), effects
+
+
+def _revised(advice: str) -> ReviseAdvice:
+    return ReviseAdvice(happened=IncidentKind.UNSAVED_ON_DISK, advice=advice)
 
 
 def incident_of(event: SnapshotFailed, *, attempt: int) -> RecordIncident:
@@ -59,15 +106,26 @@ def incident_of(event: SnapshotFailed, *, attempt: int) -> RecordIncident:
     if event.in_memory:
         kept, advice = "and snapshots go to disk alone", IN_MEMORY
         happened = IncidentKind.UNSAVED_IN_MEMORY
+    room = () if event.room is None else (Reason(_room(event.room), ROOM),)
     return _record(
         happened,
         Cause.DISK_FULL if event.no_room else Cause.UNKNOWN,
         Reason(event.because, "snapshot"),
+        *room,
         attempt=attempt,
         step=event.step,
         advice=advice,
         goes_on=f"training goes on, {kept}",
     )
+
+
+def _room(room: DiskRoom) -> str:
+    """Of whose making the want of it is, too."""
+    free = room.free_bytes
+    known = "what is free is not known" if free is None else f"{format_size(free)} free"
+    held = room.held_bytes
+    own = f", and snapshots of this run hold {format_size(held)}" if held else ""
+    return f"In {room.directory}: {known}{own}."
 
 
 def memory_high(run: RunState, event: MemoryHigh, _now: float) -> Step:
@@ -108,8 +166,7 @@ def driver_stuck(run: RunState, event: DriverStuck, _now: float) -> Step:
 def _record(
     happened: IncidentKind,
     cause: Cause,
-    reason: Reason,
-    *,
+    *reasons: Reason,
     attempt: int,
     advice: str,
     step: int | None = None,
@@ -118,7 +175,7 @@ def _record(
     return RecordIncident(
         attempt=attempt,
         happened=happened,
-        diagnosis=Diagnosis(cause=cause, because=(reason,), advice=advice),
+        diagnosis=Diagnosis(cause=cause, because=reasons, advice=advice),
         remedy=Remedy(kind=RemedyKind.GO_ON, because=goes_on),
         failed_step=step,
     )

@@ -97,7 +97,7 @@ def _of_incident(
             title=f"{job} ran out of memory",
             text=plain_lines(
                 verdict_sentence(effect.diagnosis),
-                f"{effect.remedy.kind}: {effect.remedy.because}",
+                f"{effect.remedy.kind.words}: {effect.remedy.because}",
             ),
         )
     ]

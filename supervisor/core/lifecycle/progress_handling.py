@@ -13,6 +13,7 @@ from supervisor.core.lifecycle.events import (
     ProofReported,
     RestartDue,
 )
+from supervisor.core.lifecycle.live_incidents import saved_again
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
 from supervisor.core.memory.fit_memory import SizePeaks, another_call, noted, remembered
 from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, without
@@ -26,6 +27,7 @@ GOES_ON = "the resume was disproved, and the run goes on from the newer snapshot
 
 def learned(run: RunState, event: ProgressReported, now: float) -> Step:
     """News of the attempt itself."""
+    run, again = saved_again(run, event.snapshot_step)
     known = _news(event, run.history.last)
     if event.first_step is not None and run.history.last is not None:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
@@ -37,7 +39,7 @@ def learned(run: RunState, event: ProgressReported, now: float) -> Step:
     if event.first_step is not None:
         newer, said = judged(newer, stepped=True)
     followed, effects = _follow_incident(newer, event, now)
-    effects = (*effects, *said)
+    effects = (*effects, *again, *said)
     sliced = [a for a in run.history.ends if a.remedy is RemedyKind.MICROBATCH]
     if sliced and _settles(run.overrides, event):
         update = UpdateIncident(

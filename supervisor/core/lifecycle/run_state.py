@@ -49,6 +49,17 @@ SHOWN = {
 """What is another matter to the table alone."""
 
 
+class DiskSaves(enum.Enum):
+    """Whether the snapshots of the run are written to disk, as was told last."""
+
+    SAVED = enum.auto()
+    FAILING = enum.auto()
+    AGAIN = enum.auto()
+    """They were not, and are: that was told."""
+    FAILING_ANEW = enum.auto()
+    """They are not once more: a disk at its edge is told of once."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIncident:
     """The newest failure, until the next attempt has completed a step."""
@@ -114,6 +125,7 @@ class RunState:
     message: str = "starting"
     unsaved: frozenset[IncidentKind] = frozenset()
     """What this attempt has an incident for that did not end it."""
+    on_disk: DiskSaves = DiskSaves.SAVED
 
     @property
     def state(self) -> JobState:

@@ -55,7 +55,7 @@ def _of_cause(diagnosis: Diagnosis) -> str | None:
 def _of_remedy(decision: Decision, before: Overrides) -> str | None:
     remedy = decision.remedy
     if remedy.kind not in KINDS or _rest(decision.overrides) != _rest(before):
-        return f"no process that runs can do what is decided ({remedy.kind})"
+        return f"no process that runs can do what is decided ({remedy.kind.words})"
     if remedy.wait_seconds or decision.quarantine:
         return "the next try has to wait"
     return None

@@ -19,7 +19,12 @@ from supervisor.core.diagnosis.result import (
     with_slices,
 )
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.effects import (
+    Quarantine,
+    RecordIncident,
+    ReviseAdvice,
+    UpdateIncident,
+)
 from supervisor.core.lifecycle.run_state import Offer
 from supervisor.core.metrics.run_counters import KeptSeconds
 from supervisor.core.remediation.history import AttemptHistory
@@ -152,6 +157,14 @@ class Ledger(LedgerFile):
                     None if autopsy is None else json.dumps(asdict(autopsy)),
                     effect.recovery,
                 ),
+            )
+
+    def revise_advice(self, run: int, effect: ReviseAdvice) -> None:
+        """Put another advice with all incidents of a kind."""
+        with self.transaction() as connection:
+            connection.execute(
+                "UPDATE incidents SET advice = ? WHERE run = ? AND happened = ?",
+                (effect.advice, run, effect.happened),
             )
 
     def update_incident(self, run: int, effect: UpdateIncident) -> None:

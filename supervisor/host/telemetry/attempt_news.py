@@ -66,6 +66,12 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
 """Which field of a record is which of ``ProgressReported``."""
 
 
+NO_STEP_SEEN = (
+    "no step of the script was seen in its first minute: no call of fit, and no step of an"
+    " optimizer of Keras. So far nothing is saved, and after a crash the script would begin"
+    " anew. If it trains in a loop of its own, trainers.session saves where it is"
+    " (docs/resume.md, Loops of your own)"
+)
 UNPROMISED = "a bit-identical resume is not promised"
 
 
@@ -142,6 +148,7 @@ _READERS: Mapping[str, Callable[[Record], Event | None]] = {
     RecordKind.PROOF: _proof,
     RecordKind.GOES_ON: _went_on,
     RecordKind.STEP_NEEDS: _too_large,
+    RecordKind.NO_STEP_SEEN: lambda _: NoticeReceived(NO_STEP_SEEN),
 }
 """What a record of each kind is to the core; the others are nothing."""
 

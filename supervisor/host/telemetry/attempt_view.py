@@ -36,6 +36,8 @@ class AttemptView:
     sliceable: bool | None = None
     """Whether its backend of Keras can work through a batch in slices; None: not told."""
     in_own_loop: bool = False
+    unseen: bool = False
+    """The script runs for long, and no step of it is seen."""
     """Whether steps were made outside of ``fit``, and no ``fit`` began since."""
     restored_step: int | None = None
     first_step: int | None = None
@@ -157,7 +159,11 @@ def _taken(record: Record) -> Taken:
 def _fit_began(record: Record) -> dict[str, Any]:
     told = record.fields.get("sliceable")
     sliceable = told if isinstance(told, bool) else None
-    known: dict[str, Any] = {"in_fit": True, "in_own_loop": False}
+    known: dict[str, Any] = {
+        "in_fit": True,
+        "in_own_loop": False,
+        "unseen": False,
+    }
     known |= {"fit": record_fields.integer(record, "fit"), "sliceable": sliceable}
     known |= {"slices": None, "slice_size": None, "near_limit": None}
     return {**known, "phase_needs": PhaseNeeds()}
@@ -238,7 +244,8 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
         "phase_needs": PhaseNeeds(),
     },
     RecordKind.MICROBATCH: _sliced,
-    RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
+    RecordKind.OWN_STEP: lambda _: {"in_own_loop": True, "unseen": False},
+    RecordKind.NO_STEP_SEEN: lambda _: {"unseen": True},
     RecordKind.RESTORED: lambda r: {"restored_step": record_fields.integer(r, "step")},
     RecordKind.FIRST_STEP: lambda r: {"first_step": record_fields.integer(r, "step")},
     RecordKind.PROMISE: _promised,

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.gpu.assignment import named
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.accounting.snapshot_stats import SnapshotStats
@@ -23,6 +24,7 @@ from supervisor.core.lifecycle.events import (
     DriverStuck,
     Event,
     Exited,
+    SnapshotFailed,
     Spawned,
     SpawnFailed,
     StepFailed,
@@ -44,6 +46,7 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
+from supervisor.host.snapshots.disk_room import disk_room
 from supervisor.host.telemetry.allocator_dump import newest_age
 from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.runtime.attempts.advisor import Advisor
@@ -233,7 +236,7 @@ class AttemptMonitor:
             handle.log.forget_before(handle.telemetry.view.log_from)
         else:
             news = [one for one in news if not isinstance(one, WentOn)]
-        self._post_all(news)
+        self._post_all([self._with_room(one, run) for one in news])
         if not handle.telemetry.behind:
             self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
@@ -313,6 +316,14 @@ class AttemptMonitor:
             with contextlib.suppress(OSError):
                 answer = answer_of(effect, self.spec).to_json()
                 write_json(self.handle.attempt.paths.recovery, answer)
+
+    def _with_room(self, event: Event, run: RunState) -> Event:
+        """How full the disk is, for the incident: only the first of an attempt is one."""
+        known = IncidentKind.UNSAVED_ON_DISK in run.unsaved
+        if not isinstance(event, SnapshotFailed) or event.in_memory or known:
+            return event
+        full = event.no_room
+        return replace(event, room=disk_room(self.paths.snapshots)) if full else event
 
     def _see_snapshots(self, tiers: SnapshotStats) -> None:
         if DURABLE in tiers.failing:

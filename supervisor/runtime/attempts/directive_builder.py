@@ -12,6 +12,7 @@ from supervisor.core.gpu.assignment import named, usable
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import AnswerFailure, RecordIncident
+from supervisor.core.lifecycle.live_incidents import ROOM
 from supervisor.core.remediation.overrides import NOTHING, Overrides, variables
 from supervisor.core.text.units import shortened
 from supervisor.host.ledger.ledger import RunRow
@@ -204,6 +205,8 @@ def incident_sentence(effect: RecordIncident) -> str:
         reasons = effect.diagnosis.because
         first = reasons[0].text.rstrip(".") if reasons else ""
         because = f": {shortened(first, 300)}" if first else ""
+        rooms = [one.text.rstrip(".") for one in reasons if one.signature == ROOM]
+        because += "".join(f" ({one[:1].lower()}{one[1:]})" for one in rooms)
         on_disk = effect.happened is IncidentKind.UNSAVED_ON_DISK
         full = on_disk and effect.diagnosis.cause is Cause.DISK_FULL
         do = ": make room on the disk of the state directory" if full else ""

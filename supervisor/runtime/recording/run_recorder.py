@@ -9,6 +9,7 @@ from supervisor.core.lifecycle.effects import (
     Effect,
     Quarantine,
     RecordIncident,
+    ReviseAdvice,
     UpdateIncident,
 )
 from supervisor.core.lifecycle.run_state import RunState
@@ -128,6 +129,8 @@ class RunRecorder:
                 self._put(lambda: ledger.quarantine(run, effect, now=wall))
             case UpdateIncident():
                 self._put(lambda: ledger.update_incident(run, effect))
+            case ReviseAdvice():
+                self._put(lambda: ledger.revise_advice(run, effect))
             case _:
                 return
 

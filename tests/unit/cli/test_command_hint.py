@@ -9,10 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 from supervisor.cli.command_group import trainwarden
-from supervisor.cli.command_hint import command_hint
+from supervisor.cli.command_hint import command_hint, placing
+from supervisor.cli.sources.box_site import BoxSite
+from supervisor.cli.sources.box_source import BoxSource
 from supervisor.cli.sources.daemon_client import box_option
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import RecordIncident
+from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.wire.paths import StatePaths
+from tests.support.looked_at import a_run
 
 
 @click.command()
@@ -70,3 +78,65 @@ def test_nothing_has_run(tmp_path: Path) -> None:
     assert (
         f"`trainwarden run --state-dir {tmp_path / 'none'} SCRIPT` begins one" in said
     )
+
+
+HUNG = RecordIncident(
+    attempt=1,
+    diagnosis=Diagnosis(
+        cause=Cause.STALLED, because=(Reason("no step", "hang"),), advice=""
+    ),
+    remedy=Remedy(kind=RemedyKind.STOP, because="nothing helps"),
+    failed_step=None,
+    stacks="Thread 0x1",
+)
+
+
+def gave_up(state: Path) -> None:
+    """A run in ``state`` that gave up after a hang."""
+    with a_run(state) as run:
+        ended = AttemptHistory(number=1, cause=Cause.STALLED, error="no step")
+        run.ledger.put_attempt(run.row.id, ended, now=1.0)
+        run.ledger.record_incident(run.row.id, HUNG, now=2.0)
+        run.ledger.set_state(
+            run.row.id, state=JobState.GAVE_UP, message="", overrides=None, ended_at=3.0
+        )
+
+
+HINT = re.compile("`(trainwarden .*?)`")
+
+
+@pytest.mark.parametrize("what", ["digits", "1"])
+def test_pages_name_the_directory_too(tmp_path: Path, what: str) -> None:
+    """A report that is written for somebody, and the page that is served."""
+    gave_up(tmp_path)
+    place = f"--state-dir {tmp_path}"
+    words = ["report", what, "-o", "-", "--state-dir", str(tmp_path)]
+    report = CliRunner().invoke(trainwarden, words)
+    assert report.exit_code == 0, report.output
+
+    @click.command()
+    @box_option
+    def served(*, state_dir: Path | None) -> None:
+        """The page, as ``ui`` has it."""
+        del state_dir
+        source = BoxSource(client=None, where=tmp_path)
+        site = BoxSite(source=lambda: source, place=placing())
+        kind = "incidents" if what.isdigit() else "jobs"
+        click.echo(site(f"/{kind}/{what}").body)
+        click.echo(site(f"/api/{kind}/{what}").body)
+
+    page = CliRunner().invoke(served, ["--state-dir", str(tmp_path)])
+    for shown, times in ((report.output, 1), (page.output, 2)):
+        hints = HINT.findall(shown)
+        assert len(hints) >= times
+        assert all(place in hint for hint in hints)
+    assert place not in CliRunner().invoke(served, []).output
+
+
+def test_a_report_without_paths_has_none_in_its_hints(tmp_path: Path) -> None:
+    """It is written to be sent."""
+    gave_up(tmp_path)
+    words = ["report", "digits", "-o", "-", "--redact", "--state-dir", str(tmp_path)]
+    done = CliRunner().invoke(trainwarden, words)
+    assert HINT.findall(done.output)
+    assert str(tmp_path) not in done.output

@@ -16,15 +16,20 @@ from supervisor.core.diagnosis.result import (
     RemedyKind,
 )
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.effects import (
+    RecordIncident,
+    ReviseAdvice,
+    UpdateIncident,
+)
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
     GateClear,
     ProgressReported,
     Spawned,
 )
+from supervisor.core.lifecycle.live_incidents import ON_DISK
 from supervisor.core.lifecycle.progress_handling import without_a_step
-from supervisor.core.lifecycle.run_state import Offer, OpenIncident
+from supervisor.core.lifecycle.run_state import DiskSaves, Offer, OpenIncident
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import LossRecovery, Overrides
 from supervisor.core.remediation.policy import Decision
@@ -38,6 +43,7 @@ from supervisor.runtime.run_setup import (
     ResumeOptions,
     begin,
     offer_of,
+    on_disk_of,
     open_incident_of,
 )
 from supervisor.wire.paths import StatePaths
@@ -98,6 +104,27 @@ def test_an_incident_is_over_that_was_closed_forgiven_or_followed(
     assert found(ledger, ENDED) is not None
     ledger.update_incident(row.id, UpdateIncident(attempt=1, downtime_seconds=2.0))
     assert found(ledger, ENDED) is None
+
+
+def test_the_next_supervisor_knows_that_snapshots_were_not_written(
+    ledger: Ledger,
+) -> None:
+    """What it then tells of the first that is, puts the advice of the incident in the
+    past: it does not tell of that again."""
+    (row,) = ledger.latest_runs()
+    assert on_disk_of(ledger, row) is DiskSaves.SAVED
+    unsaved = replace(
+        KILLED,
+        happened=IncidentKind.UNSAVED_ON_DISK,
+        diagnosis=replace(KILLED.diagnosis, advice=ON_DISK),
+    )
+    ledger.record_incident(row.id, unsaved, now=2.0)
+    assert on_disk_of(ledger, row) is DiskSaves.FAILING
+    newer = ReviseAdvice(happened=IncidentKind.UNSAVED_ON_DISK, advice="it is over")
+    ledger.revise_advice(row.id, newer)
+    assert on_disk_of(ledger, row) is DiskSaves.SAVED
+    others = [one.advice for one in ledger.incidents() if one.happened == "ended"]
+    assert "it is over" not in others
 
 
 def test_what_a_person_lets_go_on_has_its_steps_done_again(ledger: Ledger) -> None:

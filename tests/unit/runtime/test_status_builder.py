@@ -18,6 +18,7 @@ from supervisor.core.jobs.job_status import (
     ErrorStatus,
     JobState,
     JobStatus,
+    LoopKind,
     SliceTrial,
     TierStatus,
     status_from_json,
@@ -33,7 +34,7 @@ from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import acquire
-from supervisor.host.telemetry.attempt_view import AttemptView
+from supervisor.host.telemetry.attempt_view import AttemptView, fold
 from supervisor.runtime.recording.run_history import summaries
 from supervisor.runtime.status_builder import (
     NO_STEP,
@@ -197,6 +198,35 @@ def test_the_time_between_attempts_of_a_run_that_is_over_stays(
     kept = KeptSeconds(seconds={"waiting": 96.6}, goes_on=None, at=1.0)
     ledger.put_between(run.id, kept)
     assert status(ledger, tmp_path).phase_seconds["waiting"] == 96.6
+
+
+@pytest.mark.parametrize(
+    ("phase", "told", "step", "loop"),
+    [
+        (Phase.STARTING, [RecordKind.NO_STEP_SEEN], None, LoopKind.UNSEEN),
+        (Phase.STARTING, [], None, None),
+        (
+            Phase.BETWEEN,
+            [RecordKind.NO_STEP_SEEN, RecordKind.OWN_STEP],
+            3,
+            LoopKind.OWN,
+        ),
+        (Phase.BETWEEN, [RecordKind.OWN_STEP], None, None),
+        (Phase.BETWEEN, [RecordKind.OWN_STEP, RecordKind.FIT_BEGAN], 3, None),
+        (Phase.COMPILING, [RecordKind.NO_STEP_SEEN], None, None),
+    ],
+)
+def test_what_a_script_does_that_is_in_no_fit(
+    phase: Phase, told: list[str], step: int | None, loop: LoopKind | None
+) -> None:
+    """Its phase alone would say that it starts, or is in a callback."""
+    view = fold(AttemptView(), [Record(kind, 1, {}) for kind in told])
+    facts = RunFacts(
+        job="job", state=JobState.RUNNING, attempt=1, message="", view=view
+    )
+    page = Page(phase=phase, step=step)
+    assert job_status(facts, page, pid=7, now=1.0).loop is loop
+    assert job_status(facts, page, pid=None, now=1.0).loop is None
 
 
 def test_bits_are_promised_of_steps_that_were_done(

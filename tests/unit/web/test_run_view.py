@@ -130,7 +130,7 @@ def test_a_job_says_why_it_failed() -> None:
     )
     page = "".join(map(render, summary_part(cast("RunDossier", dossier))))
     assert "ended by user_error" in page
-    assert "trainwarden logs digits" in page
+    assert "`trainwarden logs digits`" in page
 
 
 def jsons() -> dict[str, Any]:

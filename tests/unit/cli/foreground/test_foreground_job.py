@@ -296,3 +296,15 @@ def test_beside_a_daemon_that_refuses(
             )
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["stop", "digits"], ["drain", "digits"], ["start", "digits"], ["stop", "--all"]],
+)
+def test_a_state_directory_that_is_not_there(tmp_path: Path, words: list[str]) -> None:
+    """The same sentence as of the commands that read: no daemon is to be looked for."""
+    place = tmp_path / "wrong"
+    done, read = invoke(place, *words), invoke(place, "status")
+    assert f"there is no state directory {place}" in done.output
+    assert (done.output, done.exit_code) == (read.output, read.exit_code)

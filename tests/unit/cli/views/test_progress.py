@@ -20,9 +20,12 @@ from supervisor.core.jobs.job_status import (
     ErrorStatus,
     JobState,
     JobStatus,
+    LoopKind,
     SliceTrial,
     SnapshotStatus,
     TierStatus,
+    status_from_json,
+    status_json,
 )
 from supervisor.wire.page import ERROR_STAGES
 
@@ -49,6 +52,36 @@ def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
     """There is no epoch to count in, only the optimizer's counter."""
     assert "step 3" in line("between")
     assert line("between").endswith("in a callback, or outside of fit")
+
+
+@pytest.mark.parametrize(
+    ("phase", "loop", "step", "age", "words"),
+    [
+        ("between", LoopKind.OWN, 3, 0.5, "training in the script's own loop"),
+        ("between", LoopKind.OWN, 3, 90.0, PHASES["between"]),
+        ("between", None, 3, 0.5, PHASES["between"]),
+        ("starting", LoopKind.UNSEEN, None, 90.0, "no step of it is seen"),
+        ("starting", None, None, 90.0, "starting"),
+    ],
+)
+def test_a_script_outside_of_fit_is_told_as_what_it_does(
+    phase: str, loop: LoopKind | None, step: int | None, age: float, words: str
+) -> None:
+    """A loop of its own trains as long as its steps come; one that is not seen is no start."""
+    status = JobStatus(
+        job="job",
+        state=JobState.RUNNING,
+        attempt=1,
+        phase=phase,
+        loop=loop,
+        pid=7,
+        step=step,
+        progress_age_seconds=age,
+    )
+    row = status_line(RunView(status=status, elapsed_seconds=1.0), 200)
+    for shown in (progress_line(status), row):
+        assert words in shown
+    assert status_from_json(status_json(status)) == status
 
 
 @pytest.mark.parametrize("stage", [*ERROR_STAGES.values(), "of a newer version"])

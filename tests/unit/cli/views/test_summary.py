@@ -3,9 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
-from supervisor.cli.views.summary import RunFigures, came_to, last_words, summary
+import pytest
+
+from supervisor.cli.views.summary import (
+    FROM_THE_TOP,
+    RunFigures,
+    came_to,
+    last_words,
+    summary,
+)
 from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import StatePaths
 from supervisor.wire.records.end_records import CrashReport
@@ -104,3 +113,33 @@ def test_last_words_have_no_colours(tmp_path: Path) -> None:
     )
     write_json(tmp_path / "crash.json", crash.to_json())
     assert last_words(tmp_path / "crash.json", output) == "ValueError: Input 0"
+
+
+@pytest.mark.parametrize(
+    ("known", "told_of"),
+    [
+        ({}, True),
+        ({"attempt": 2}, False),
+        ({"happened": "unsaved_on_disk"}, False),
+        ({"because": [{"text": "asked to end", "signature": "asked"}]}, False),
+    ],
+)
+def test_an_error_that_came_before_a_drain_is_told_with_it(
+    tmp_path: Path, known: dict[str, object], *, told_of: bool
+) -> None:
+    """The same command would most likely come to it again."""
+    row = IncidentRow(
+        id=1, job="digits", attempt=3, recovery=0, at="2026-01-31T12:00:00+00:00",
+        happened="ended", cause="user_error",
+        because=[{"text": "ValueError: of mine", "signature": "crash"}],
+        remedy={"kind": "none", "because": "", "changes": {}}, failed_step=0,
+        restored_step=None, lost_steps=None, downtime_seconds=None, memory=None,
+        advice="", deviations=[], acknowledged_at=None, acknowledged_by=None,
+        stacks="", autopsy=None, proof=None,
+    )  # fmt: skip
+    row = replace(row, **known)  # type: ignore[arg-type]  # by name
+    status = replace(STATUS, state=JobState.DRAINED)
+    run = StatePaths(tmp_path).run("digits", 1)
+    first, *_ = summary(status, [row], run, RunFigures(), code=75).splitlines()
+    said = "; it ended by an error before that: ValueError: of mine" if told_of else ""
+    assert first == f"digits: drained{said}; {FROM_THE_TOP}"

@@ -23,7 +23,9 @@ from supervisor.core.diagnosis.result import (
     MOST_FOUND,
     Diagnosis,
     Reason,
+    RemedyKind,
     changed_to,
+    remedy_words,
     slices_asked,
     with_slices,
 )
@@ -66,6 +68,18 @@ def test_nothing_was_done_where_the_run_was_to_end() -> None:
     }
     told = explain_incident(incident(remedy=remedy))
     assert told.endswith("What was done: nothing: the run was asked to end.")
+
+
+@pytest.mark.parametrize("kind", RemedyKind)
+def test_remedies_are_told_in_words(kind: RemedyKind) -> None:
+    """JSON has the value; people read words, without the underscores of code."""
+    remedy: dict[str, Any] = {"kind": kind.value, "changes": {}, "because": "so"}
+    known = incident(remedy=remedy)
+    assert summarise_incident(known).endswith(f"→ {kind.words}")
+    done = "nothing" if kind is RemedyKind.GO_ON else kind.words
+    assert explain_incident(known).endswith(f"What was done: {done}: so.")
+    assert "_" not in kind.words
+    assert remedy_words("of_tomorrow") == "of tomorrow"
 
 
 def test_little_known() -> None:
@@ -188,7 +202,7 @@ def test_all_known() -> None:
         "Fragmentation was 25%.",
         "log line 812: ran out of memory",
         "It ended with exit code 1.",
-        "microbatch (slices 1 → 4)",
+        "smaller slices (slices 1 → 4)",
         "went on from step 40; 1 step done again; 9.2 s without a step.",
         "Note: BatchNorm sees slices.",
         "Nothing to do.",

@@ -9,17 +9,28 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.lifecycle.effects import Effect, RecordIncident, Say
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    RecordIncident,
+    ReviseAdvice,
+    Say,
+)
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
+    DiskRoom,
     DrainRequested,
     Event,
     GateClear,
     NoticeReceived,
+    ProgressReported,
     SnapshotFailed,
     Spawned,
 )
-from supervisor.core.lifecycle.live_incidents import incident_of
+from supervisor.core.lifecycle.live_incidents import (
+    ON_DISK,
+    ON_DISK_AGAIN,
+    incident_of,
+)
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.policy import Policy
@@ -75,6 +86,53 @@ def test_the_next_attempt_has_its_own() -> None:
     assert [type(effect) for effect in effects].count(RecordIncident) == 1
 
 
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [
+        (DiskRoom(directory="/s", free_bytes=2048, held_bytes=0), "In /s: 2 KiB free."),
+        (
+            DiskRoom(directory="/s", free_bytes=None, held_bytes=1 << 20),
+            "In /s: what is free is not known, and snapshots of this run hold 1 MiB.",
+        ),
+    ],
+)
+def test_the_room_on_disk_is_kept_with_it(room: DiskRoom, said: str) -> None:
+    """It is another when somebody looks; why it failed stays the first reason."""
+    record = incident_of(replace(FULL, room=room), attempt=1)
+    assert [one.text for one in record.diagnosis.because] == [FULL.because, said]
+
+
+def saved(number: int) -> ProgressReported:
+    """A snapshot of step ``number`` is on disk."""
+    return ProgressReported(snapshot_step=number)
+
+
+def test_that_it_can_be_written_again_is_told_once() -> None:
+    """The advice is put in the past where a newer snapshot is on disk, and back where
+    the next one is not; a disk at its edge is told of once."""
+    run, effects = happen(running(), saved(20), FULL, saved(40), saved(50))
+    assert effects[1:] == [
+        ReviseAdvice(
+            happened=IncidentKind.UNSAVED_ON_DISK, advice=ON_DISK_AGAIN.format(40)
+        ),
+        Say(
+            "the state directory can be written again: a snapshot of step 40 is on disk"
+        ),
+    ]
+    run, effects = happen(run, SMALL, FULL, FULL, saved(80), saved(90))
+    advice = [one.advice for one in effects if isinstance(one, ReviseAdvice)]
+    assert advice == [ON_DISK, ON_DISK_AGAIN.format(80)]
+    assert not [one for one in effects if isinstance(one, Say)]
+
+
+def test_the_next_attempt_tells_that_it_can_be_written_again() -> None:
+    """It was still full when the attempt crashed that met it."""
+    run, _ = happen(running(), FULL)
+    again = replace(run, phase=RunPhase.WAITING)
+    _, effects = happen(again, GateClear(), Spawned(8), saved(40))
+    assert [one for one in effects if isinstance(one, ReviseAdvice)]
+
+
 def test_it_is_told_while_draining_too() -> None:
     """The last snapshot of all is the one that matters most."""
     _, effects = happen(
@@ -110,4 +168,4 @@ def test_it_is_explained_as_what_it_is(
     assert "ended" not in text.partition(".")[0]
     assert headline in text
     assert event.because in text
-    assert "go_on" in summarise_incident(stored)
+    assert summarise_incident(stored).endswith("→ training went on")

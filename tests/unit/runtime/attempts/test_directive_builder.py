@@ -7,7 +7,7 @@ import pytest
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import AnswerFailure
-from supervisor.core.lifecycle.events import SnapshotFailed
+from supervisor.core.lifecycle.events import DiskRoom, SnapshotFailed
 from supervisor.core.lifecycle.live_incidents import incident_of
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
@@ -186,3 +186,26 @@ def test_a_full_disk_is_told_with_what_to_do(*, in_memory: bool, no_room: bool) 
     told = incident_sentence(incident_of(event, attempt=1))
     assert "it is so; it trains on" in told
     assert ("make room on the disk" in told) == (no_room and not in_memory)
+
+
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [
+        (DiskRoom(directory="/s", free_bytes=2048, held_bytes=0), "2 KiB free)"),
+        (
+            DiskRoom(directory="/s", free_bytes=0, held_bytes=3 << 20),
+            "0 bytes free, and snapshots of this run hold 3 MiB)",
+        ),
+        (
+            DiskRoom(directory="/s", free_bytes=None, held_bytes=0),
+            "what is free is not known)",
+        ),
+    ],
+)
+def test_a_full_disk_is_told_with_its_room(room: DiskRoom, said: str) -> None:
+    """Which directory it is, how much is free there, and what of it is our own doing."""
+    event = SnapshotFailed(
+        in_memory=False, step=40, because="no space", no_room=True, room=room
+    )
+    told = incident_sentence(incident_of(event, attempt=1))
+    assert f"no space (in /s: {said}; it trains on: make room" in told

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from supervisor.core.lifecycle.events import NoticeReceived
+from supervisor.host.telemetry.attempt_news import NO_STEP_SEEN, heard
+from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import read_json
 from supervisor.wire.page import ErrorStage, Phase, read_page
 from tests.support.attempts import Attempts
+from trainers.process import unseen_steps
 from trainers.process.attempt_reporting import PAUSE, Attempt, PageReporter
 from trainers.process.training_process import report_failure
 
@@ -74,6 +78,31 @@ def test_when_training_moved_is_on_the_page(tmp_path: Path, move: str) -> None:
     assert after is not None
     assert began <= (moved.progress_ns or 0) <= time.monotonic_ns()
     assert after.progress_ns == moved.progress_ns
+
+
+def test_that_no_step_is_seen_reaches_who_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence with what to do, an attempt; none of a script that makes steps."""
+    monkeypatch.setattr(unseen_steps, "UNSEEN_SECONDS", 0.0)
+    directive = Attempts(tmp_path).directive(Path("x.py"))
+    Path(directive.attempt_directory).mkdir()
+    attempt = Attempt(directive)
+    attempt.watch()
+    attempt.watch()
+    told = [
+        event
+        for one in EventReader(attempt.paths.events).poll()
+        for event in heard(one)
+    ]
+    assert told == [NoticeReceived(NO_STEP_SEEN)]
+    assert "trainers.session" in NO_STEP_SEEN
+    attempt.makes_own_steps()
+    later = Attempt(directive)
+    later.makes_own_steps()
+    later.watch()
+    records = EventReader(later.paths.events).poll()
+    assert [one.kind for one in records].count(RecordKind.NO_STEP_SEEN) == 1
 
 
 def test_what_goes_on_from_an_earlier_step_has_no_loss_yet(tmp_path: Path) -> None:

@@ -44,6 +44,47 @@ def test_a_request_that_is_repeated_is_one(tmp_path: Path) -> None:
     assert (drained["step"], drained["snapshot"][:12]) == (3, "000000000003")
 
 
+AMID_AN_ERROR = """
+import os, signal
+
+class MineError(Exception):
+    def __str__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return "of mine"
+
+raise MineError
+"""
+
+IN_A_FINALLY = """
+import os, signal, time
+
+try:
+    raise ValueError("a file of mine")
+finally:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+"""
+
+
+def test_an_error_that_is_being_reported_is_told_to_its_end(tmp_path: Path) -> None:
+    """Asked to end meanwhile, it ends by that error: nobody else would tell of it."""
+    attempts = Attempts(tmp_path)
+    outcome = attempts.run(attempts.script(AMID_AN_ERROR))
+    assert outcome.code == 1, outcome.err
+    assert outcome.of(RecordKind.DRAINED) == []
+    assert "MineError: of mine" in outcome.err
+    assert outcome.paths.crash.exists()
+
+
+def test_an_error_that_is_on_its_way_is_told_before_it_ends(tmp_path: Path) -> None:
+    """Nothing is saved, and the next attempt would come to that error again."""
+    attempts = Attempts(tmp_path)
+    outcome = attempts.run(attempts.script(IN_A_FINALLY))
+    assert outcome.code == 75, outcome.err
+    told = [one["sentence"] for one in outcome.of(RecordKind.NOTICE)]
+    assert [one for one in told if one.endswith("ValueError: a file of mine")]
+
+
 def test_a_child_does_not_drain_for_its_parent(tmp_path: Path) -> None:
     """It dies of the signal, and nobody says that the state was saved."""
     attempts = Attempts(tmp_path)
