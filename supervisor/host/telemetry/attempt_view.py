@@ -36,9 +36,9 @@ class AttemptView:
     sliceable: bool | None = None
     """Whether its backend of Keras can work through a batch in slices; None: not told."""
     in_own_loop: bool = False
+    """Whether steps were made outside of ``fit``, and no ``fit`` began since."""
     unseen: bool = False
     """The script runs for long, and no step of it is seen."""
-    """Whether steps were made outside of ``fit``, and no ``fit`` began since."""
     restored_step: int | None = None
     first_step: int | None = None
     promised: bool = False
