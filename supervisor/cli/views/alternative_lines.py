@@ -37,8 +37,10 @@ from supervisor.core.text.units import format_duration, format_size, format_step
 from supervisor.runtime.measuring.alternative_trials import Advice
 
 WIDTH = 100
-NOISE = 0.05
-"""Of a step time: what differs by less is not worth a note."""
+NOISE = (
+    "as it is, tried again at the end, it took {:.2f} times as long: step times within a factor"
+    " of {:.2f}, twice that difference, are taken for the same"
+)
 FIRST_FIT = (
     "this is the script's first fit: a later one, or a validation with a larger batch, may"
     " need more"
@@ -207,11 +209,8 @@ def notes_of(advice: Advice) -> list[str]:
 def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterator[str]:
     """What the script, and the machine, differ by themselves."""
     ratio = advice.own_ratio
-    if ratio is not None and abs(ratio - 1) > NOISE:
-        yield (
-            f"as it is, tried again at the end, it took {ratio:.2f} times as long: smaller"
-            " differences of time than that are the machine's"
-        )
+    if ratio is not None and advice.alike > best_combination.ALIKE:
+        yield NOISE.format(ratio, advice.alike)
     if not same_bits(again, reference):
         found = difference(again, reference)
         by = "" if found is None else f" (loss: {found:.0e})"

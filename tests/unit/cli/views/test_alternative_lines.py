@@ -168,3 +168,24 @@ def test_where_all_numbers_are_too_near_it_is_said_in_how_many_a_run_goes_on() -
     assert "but trainwarden run trains all the same, in 8 to 128 slices, near" in said
     assert "made all their steps" in said
     assert "all the same, in 43 slices, near the limit" in near(43)
+
+
+def test_the_note_on_times_names_the_factor_that_the_rule_has() -> None:
+    """What is within it is not called faster; what is beyond it is."""
+    last = measured(ratio=1.2).result
+    within = measured(JIT, peak=950, ratio=0.74)
+    beyond = measured(JIT, peak=950, ratio=0.70)
+    for other, is_faster in ((within, False), (beyond, True)):
+        found = replace(advice(measured(), other), again=last)
+        said = list(lines(found, None))
+        assert (
+            "note: as it is, tried again at the end, it took 1.20 times as long: step times"
+            " within a factor of 1.40, twice that difference, are taken for the same"
+        ) in said
+        assert is_faster is any(one.startswith("faster, but near") for one in said)
+
+
+def test_times_that_differ_as_little_as_ever_cost_no_note() -> None:
+    """The usual factor is enough then."""
+    found = replace(advice(measured()), again=measured(ratio=1.02).result)
+    assert not any("tried again at the end" in one for one in lines(found, None))
