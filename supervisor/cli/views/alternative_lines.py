@@ -74,6 +74,10 @@ AS_IT_IS_BEST = (
     "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
     " notably faster"
 )
+AS_IT_IS_NEAR = (
+    "best: as it is: it fits, but near the limit: nothing fits with room to spare, and nothing"
+    " that keeps the numbers is notably faster"
+)
 
 
 def lines(advice: Advice, applied: WrittenSpec | None) -> Iterator[str]:
@@ -222,12 +226,14 @@ def _best_lines(advice: Advice) -> Iterator[str]:
     if best is None:
         yield _only_near(advice)
         return
+    near = is_tight(best.result, advice.question.limit_bytes)
     if best.combination == AS_IT_IS:
-        yield AS_IT_IS_BEST
+        yield AS_IT_IS_NEAR if near else AS_IT_IS_BEST
     else:
-        yield f"best: {title_of(best.combination)}: {_figures(best)}"
+        but = ", near the limit" if near else ""
+        yield f"best: {title_of(best.combination)}: {_figures(best)}{but}"
         yield f"  numbers: {numbers_text(best.numbers)}"
-    if is_tight(best.result, advice.question.limit_bytes):
+    if near:
         yield f"  {TIGHT}"
     for part in best.combination:
         yield from _how(advice, part)

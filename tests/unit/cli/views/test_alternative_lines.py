@@ -189,3 +189,18 @@ def test_times_that_differ_as_little_as_ever_cost_no_note() -> None:
     """The usual factor is enough then."""
     found = replace(advice(measured()), again=measured(ratio=1.02).result)
     assert not any("tried again at the end" in one for one in lines(found, None))
+
+
+def test_what_is_best_and_near_the_limit_is_not_said_to_fit_alone() -> None:
+    """The line itself tells it, of the script as it is and of what changes it."""
+    said = list(lines(advice(measured(peak=990)), None))
+    assert (
+        "best: as it is: it fits, but near the limit: nothing fits with room to spare, and"
+        " nothing that keeps the numbers is notably faster"
+    ) in said
+    said = list(
+        lines(advice(measured(peak=990), measured(JIT, peak=950, ratio=0.5)), None)
+    )
+    assert (
+        "best: jit_compile on: 950 bytes, 0.50 of the step time as it is, near the limit"
+    ) in said
