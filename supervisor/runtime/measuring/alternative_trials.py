@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import FIGURES, Diagnosis
 from supervisor.core.jobs.spec import MemorySpec, Spec
 from supervisor.core.memory import best_combination, trial_results
 from supervisor.core.memory.alternatives import (
@@ -364,9 +365,15 @@ class AlternativeTrials:
             return TrialOutcome.FAILED, NO_FIT
         found = measured_attempt.diagnosis_of(spec, paths)
         if found.cause in NO_ROOM:
-            return TrialOutcome.NO_ROOM, ""
+            return TrialOutcome.NO_ROOM, _figures_of(found)
         reasons = found.because
         return TrialOutcome.FAILED, reasons[0].text if reasons else str(found.cause)
+
+
+def _figures_of(found: Diagnosis) -> str:
+    """What was asked for, and what there was of it; empty: it is not known."""
+    figures = (one.text for one in found.because if one.signature == FIGURES)
+    return next(figures, "").removesuffix(".")
 
 
 def _applied(

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
 from supervisor.core.memory.trial_results import TrialOutcome
@@ -179,6 +181,27 @@ def test_a_batch_that_is_not_sliced_is_tried_once(
     assert outcomes(found)[2] is TrialOutcome.NOT_APPLIED
     assert found.trials[-1].result.because == because
     assert found.best is None
+
+
+def test_what_was_asked_for_stands_beside_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what there was of it: one block that is too large looks so, and so does a limit
+    that is full of small ones."""
+    figures = Reason("96 MiB asked for; 17 MiB of 110 MiB in use.", FIGURES)
+
+    def diagnosis_of(spec: Spec, paths: AttemptPaths) -> Diagnosis:  # noqa: ARG001  # the real one's
+        found = Reason("OOM when allocating", "tf_oom")
+        return Diagnosis(cause=Cause.DEVICE_OOM, because=(found, figures))
+
+    def training(size: int | None, limited: bool) -> Told:  # noqa: ARG001, FBT001  # Training
+        return steps(800) if size is None else []
+
+    monkeypatch.setattr(measured_attempt, "diagnosis_of", diagnosis_of)
+    found = advised(tmp_path, monkeypatch, training)
+    assert outcomes(found)[2] is TrialOutcome.NO_ROOM
+    short = next(one for one in found.trials if slices_in(one.combination) == 2)
+    assert short.result.because == "96 MiB asked for; 17 MiB of 110 MiB in use"
 
 
 def test_what_is_changed_of_the_data_is_told_to_the_process(
