@@ -70,12 +70,19 @@ STEPS_WERE_MADE = (
     ": in so many the trials went on and made all their steps; a run makes more where a step"
     " comes near, and takes longer with each"
 )
+NOT_ALL = (
+    "this is not all: it was ended before {}: what is better may be yet to be tried"
+)
+NOT_AGAIN = (
+    "this is not all: it was ended before the script as it is was tried once more, so how much"
+    " times differ by themselves is not known"
+)
 AS_IT_IS_BEST = (
-    "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
+    "{}: as it is: it fits, and nothing with room to spare that keeps the numbers is"
     " notably faster"
 )
 AS_IT_IS_NEAR = (
-    "best: as it is: it fits, but near the limit: nothing fits with room to spare, and nothing"
+    "{}: as it is: it fits, but near the limit: nothing fits with room to spare, and nothing"
     " that keeps the numbers is notably faster"
 )
 
@@ -90,6 +97,8 @@ def lines(advice: Advice, applied: WrittenSpec | None) -> Iterator[str]:
     )
     yield from (f"note: {note}" for note in notes_of(advice))
     yield ""
+    if not advice.whole:
+        yield _what_is_left(advice)
     yield from _best_lines(advice)
     if applied is not None:
         yield from _applied_lines(advice, applied)
@@ -221,17 +230,30 @@ def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterat
         yield f"the script as it is does not compute the same twice{by}"
 
 
+def _what_is_left(advice: Advice) -> str:
+    """Of what was ended early: the last trial is that of the script as it is."""
+    if advice.left is None:
+        return NOT_ALL.format("any alternative was tried")
+    if advice.left == 1 and advice.reference is not None:
+        return NOT_AGAIN
+    trials = (
+        "1 more trial was" if advice.left == 1 else f"{advice.left} more trials were"
+    )
+    return NOT_ALL.format(f"{trials} made, at most")
+
+
 def _best_lines(advice: Advice) -> Iterator[str]:
     best = advice.best
     if best is None:
         yield _only_near(advice)
         return
     near = is_tight(best.result, advice.question.limit_bytes)
+    name = "best" if advice.whole else "best so far"
     if best.combination == AS_IT_IS:
-        yield AS_IT_IS_NEAR if near else AS_IT_IS_BEST
+        yield (AS_IT_IS_NEAR if near else AS_IT_IS_BEST).format(name)
     else:
         but = ", near the limit" if near else ""
-        yield f"best: {title_of(best.combination)}: {_figures(best)}{but}"
+        yield f"{name}: {title_of(best.combination)}: {_figures(best)}{but}"
         yield f"  numbers: {numbers_text(best.numbers)}"
     if near:
         yield f"  {TIGHT}"
@@ -293,6 +315,9 @@ def _others(advice: Advice, best: Compared) -> Iterator[str]:
 
 def _applied_lines(advice: Advice, applied: WrittenSpec) -> Iterator[str]:
     best = advice.best
+    if not advice.whole:
+        yield "applied: nothing: it was ended before all was tried"
+        return
     if applied.path is None:
         yield "applied: nothing: there is nothing in it that run could do by a spec"
         return
@@ -333,6 +358,8 @@ def as_json(advice: Advice, applied: WrittenSpec | None) -> dict[str, Any]:
         "applied": None
         if applied is None or applied.path is None
         else str(applied.path),
+        "complete": advice.whole,
+        "trials_left_at_most": advice.left,
         "notes": notes_of(advice),
         "seconds": round(advice.seconds, 1),
     }

@@ -204,3 +204,33 @@ def test_what_is_best_and_near_the_limit_is_not_said_to_fit_alone() -> None:
     assert (
         "best: jit_compile on: 950 bytes, 0.50 of the step time as it is, near the limit"
     ) in said
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (None, "this is not all: it was ended before any alternative was tried: what is"),
+        (7, "this is not all: it was ended before 7 more trials were made, at most: what is"),
+        (1, "this is not all: it was ended before the script as it is was tried once more"),
+    ],
+)  # fmt: skip
+def test_a_table_of_what_was_ended_early_says_that_it_is_not_all(
+    left: int | None, said: str
+) -> None:
+    """So does what it calls best, and the JSON; nothing is applied."""
+    found = replace(advice(measured(), measured(JIT, ratio=0.5)), left=left)
+    told = list(lines(found, WrittenSpec(path=None)))
+    assert any(one.startswith(said) for one in told)
+    assert (
+        "best so far: jit_compile on: 500 bytes, 0.50 of the step time as it is" in told
+    )
+    assert "applied: nothing: it was ended before all was tried" in told
+    told_json = as_json(found, None)
+    assert (told_json["complete"], told_json["trials_left_at_most"]) == (False, left)
+
+
+def test_a_last_trial_of_what_cannot_be_compared_is_an_alternative() -> None:
+    """Nothing is tried as it is once more then."""
+    found = replace(advice(measured()), left=1, reference=None)
+    said = "this is not all: it was ended before 1 more trial was made, at most: "
+    assert any(one.startswith(said) for one in lines(found, None))

@@ -12,7 +12,7 @@ from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
 from supervisor.core.memory.trial_results import TrialOutcome
-from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.runtime.measuring import measured_attempt
 from supervisor.runtime.measuring.alternative_trials import (
     Advice,
@@ -86,6 +86,13 @@ def advised(
 
 
 def _advice_of(tmp_path: Path, only: frozenset[AlternativeAxis]) -> Advice:
+    return trials_of(tmp_path, only, say=quiet).advice()
+
+
+def trials_of(
+    tmp_path: Path, only: frozenset[AlternativeAxis], *, say: Notifier
+) -> AlternativeTrials:
+    """Of a script, in a directory of their own."""
     script = tmp_path / "train.py"
     script.write_text("pass")
     spec = build_spec({"script": str(script), "working_directory": str(tmp_path)})
@@ -100,7 +107,7 @@ def _advice_of(tmp_path: Path, only: frozenset[AlternativeAxis]) -> Advice:
     job = Job(name="train", spec=spec, script=script, script_hash="h")
     root = tmp_path / "trials"
     root.mkdir()
-    return AlternativeTrials(job, question, root, say=quiet).advice()
+    return AlternativeTrials(job, question, root, say=say)
 
 
 def asked_of(
@@ -262,3 +269,69 @@ def test_what_fits_few_scripts_is_told_who_asks_for_it(
     assert {one.alternative.axis for one in found.not_tried} == {
         AlternativeAxis.ALLOCATOR
     }
+
+
+def ended_in(monkeypatch: pytest.MonkeyPatch, trial: int) -> None:
+    """Ctrl-C in this one of the trials; all before fit."""
+    begun: list[int] = []
+
+    def hear(
+        spec: Spec,  # noqa: ARG001  # the real one's
+        directive: Directive,
+        paths: AttemptPaths,  # noqa: ARG001  # as above
+        *,
+        patience_seconds: float,  # noqa: ARG001  # as above
+        tell: Callable[[Record], None],
+    ) -> None:
+        begun.append(1)
+        if len(begun) == trial:
+            raise KeyboardInterrupt
+        size = directive.slice_size
+        told = [] if size is None else sliced(count(batch=BATCH, size=size))
+        for kind, fields in [(RecordKind.TRIAL_FIT, FIT.to_json()), *told, *steps(500)]:
+            tell(Record(kind, 1, fields))
+
+    monkeypatch.setattr(measured_attempt, "hear", hear)
+
+
+def test_each_trial_says_which_of_how_many_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second on; what comes of the last is as many as were counted."""
+    said: list[str] = []
+
+    def say(text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001  # Notifier
+        said.append(text)
+
+    ended_in(monkeypatch, trial=0)
+    trials_of(tmp_path, frozenset({AlternativeAxis.SLICES}), say=say).advice()
+    begun = [one for one in said if not one.startswith("  ")]
+    assert begun[0].startswith("trying: as it is (how many trials there are")
+    assert begun[1].startswith("trying: 2 slices (2 of at most 5; about ")
+    assert begun[-1].startswith("as it is, once more (5 of at most 5; about ")
+
+
+def test_what_was_measured_before_it_was_ended_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how many trials were left at most; the one that was ended is one of them."""
+    ended_in(monkeypatch, trial=4)
+    trials = trials_of(tmp_path, frozenset({AlternativeAxis.SLICES}), say=quiet)
+    with pytest.raises(KeyboardInterrupt):
+        trials.advice()
+    found = trials.so_far()
+    assert found is not None
+    assert [slices_in(one.combination) for one in found.trials] == [1, 2, 4]
+    assert (found.left, found.whole) == (2, False)
+    assert found.best is not None
+
+
+def test_nothing_is_told_of_a_script_that_was_ended_in_its_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing yet."""
+    ended_in(monkeypatch, trial=1)
+    trials = trials_of(tmp_path, frozenset(AlternativeAxis), say=quiet)
+    with pytest.raises(KeyboardInterrupt):
+        trials.advice()
+    assert trials.so_far() is None
