@@ -63,12 +63,9 @@ NOTHING_FITS = (
     "nothing that was tried fits: see the peaks above, or a smaller batch or model"
 )
 ONLY_NEAR = (
-    "nothing that was tried fits with room to spare, but trainwarden run trains all the same,"
-    " in {}, near the limit{}"
-)
-STEPS_WERE_MADE = (
-    ": in so many the trials went on and made all their steps; a run makes more where a step"
-    " comes near, and takes longer with each"
+    "nothing that was tried fits with room to spare; near the limit trials made all their"
+    " steps, in {}: trainwarden run finds its own number, which may be another, and makes more"
+    " where a step comes near the limit, each of which costs time"
 )
 NOT_ALL = (
     "this is not all: it was ended before {}: what is better may be yet to be tried"
@@ -263,16 +260,16 @@ def _best_lines(advice: Advice) -> Iterator[str]:
 
 
 def _only_near(advice: Advice) -> str:
-    """That a run goes on where trials did, if only near the limit; or that nothing fits."""
+    """Where trials went on near the limit, which a run may, too; or that nothing fits."""
     results = [one.result for one in advice.trials]
     if not any(one.outcome is TrialOutcome.TOO_NEAR for one in results):
         return NOTHING_FITS
     span = goes_on_in(results)
     if span is None:
-        return ONLY_NEAR.format("slices", "")
+        return ONLY_NEAR.format("slices")
     fewest, most = span
     many = f"{most}" if fewest == most else f"{fewest} to {most}"
-    return ONLY_NEAR.format(f"{many} slices", STEPS_WERE_MADE)
+    return ONLY_NEAR.format(f"{many} slices")
 
 
 def _figures(one: Compared) -> str:

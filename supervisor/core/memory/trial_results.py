@@ -49,7 +49,7 @@ class TrialOutcome(enum.StrEnum):
     """It would find no room, by what is known of the script as it is."""
     TOO_NEAR = "too near the limit"
     """A step in so many slices came so near the limit that smaller ones were taken, by the
-    rule of a run, or one of more steps may. A run goes on all the same, in smaller ones; it
+    rule of a run, or one of more steps may. A run may go on all the same, in smaller ones; it
     stays at such a number only where none leaves more room."""
 
 
@@ -133,7 +133,7 @@ def judged(result: TrialResult, limit_bytes: int | None) -> TrialResult:
 
 def goes_on_in(results: Iterable[TrialResult]) -> tuple[int, int] | None:
     """The fewest and the most slices in which trials went on near the limit, and made all
-    their steps: a run comes to a number between, as it begins with the fewest that may do.
+    their steps. A run finds its own number.
     None: no trial did."""
     found = [
         one.slices_made

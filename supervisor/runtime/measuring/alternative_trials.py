@@ -53,7 +53,9 @@ NO_FIT = (
 )
 NEVER_REACHED = "the script failed before its first step: no alternative can be tried"
 NOT_SLICED = "the batch is not sliced"
-GOES_ON = "a run goes on in {} slices"
+GOES_ON = (
+    "the trial went on in {} slices; a run finds its own number, and may need more"
+)
 SMALLER_BATCH = "the first batch has too few samples for that: it has {} of such slices"
 COMBINATIONS = 3
 """That are tried at most."""

@@ -112,7 +112,7 @@ def test_what_was_applied_is_run_in_the_state_directory_that_was_named(
     [
         (
             TrialOutcome.TOO_NEAR,
-            "trainwarden run trains all the same, in slices, near the limit",
+            "near the limit trials made all their steps, in slices: trainwarden run finds its",
         ),
         (TrialOutcome.NO_ROOM, "see the peaks above, or a smaller batch or model"),
     ],
@@ -136,8 +136,8 @@ def test_nothing_fits_is_not_said_of_what_a_run_trains_in(
     assert said in "\n".join(lines(advice(*tried), None))
 
 
-def test_where_all_numbers_are_too_near_it_is_said_in_how_many_a_run_goes_on() -> None:
-    """Each such trial made all its steps: a run does, too."""
+def test_where_all_numbers_are_too_near_it_is_said_in_how_many_trials_went_on() -> None:
+    """Each made all its steps; that a run comes to one of these numbers is not promised."""
     unknown = NumbersFound(numbers=Numbers.UNKNOWN)
 
     def near(*made: int) -> str:
@@ -165,9 +165,9 @@ def test_where_all_numbers_are_too_near_it_is_said_in_how_many_a_run_goes_on() -
         return "\n".join(lines(found, None))
 
     said = near(8, 16, 128)
-    assert "but trainwarden run trains all the same, in 8 to 128 slices, near" in said
-    assert "made all their steps" in said
-    assert "all the same, in 43 slices, near the limit" in near(43)
+    assert "near the limit trials made all their steps, in 8 to 128 slices: " in said
+    assert "trainwarden run finds its own number, which may be another" in said
+    assert "all their steps, in 43 slices: trainwarden run" in near(43)
 
 
 def test_the_note_on_times_names_the_factor_that_the_rule_has() -> None:

@@ -159,7 +159,9 @@ def test_slices_that_a_run_would_leave_are_none_that_the_batch_cannot_have(
     assert by_slices[2] is TrialOutcome.TOO_NEAR
     assert by_slices[4] is TrialOutcome.MEASURED
     near = next(one for one in found.trials if slices_in(one.combination) == 2)
-    assert near.result.because == "a run goes on in 3 slices"
+    assert near.result.because == (
+        "the trial went on in 3 slices; a run finds its own number, and may need more"
+    )
     assert near.result.slices_made == 3
     assert found.best is not None
     assert slices_in(found.best.combination) >= 3
