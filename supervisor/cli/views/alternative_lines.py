@@ -30,6 +30,7 @@ from supervisor.core.memory.trial_results import (
     difference,
     goes_on_in,
     is_tight,
+    no_smaller,
     same_bits,
 )
 from supervisor.core.text.toml_text import toml
@@ -67,6 +68,14 @@ ONLY_NEAR = (
     " steps, in {}: trainwarden run finds its own number, which may be another, and makes more"
     " where a step comes near the limit, each of which costs time"
 )
+NO_SMALLER = (
+    "{} took no less memory than fewer: a slice makes neither the whole batch, the sum of the"
+    " gradients (as large as the weights, {}) nor {} smaller, and of such buffers there are as"
+    " many at once as operations happen to run side by side{}"
+)
+BUFFERS = "buffers of fixed size"
+OF_CONVOLUTIONS = "what a convolution takes beside it on a CPU"
+ONE_BY_ONE = "; with --env TF_NUM_INTEROP_THREADS=1 they run one after another"
 NOT_ALL = (
     "this is not all: it was ended before {}: what is better may be yet to be tried"
 )
@@ -202,6 +211,7 @@ def notes_of(advice: Advice) -> list[str]:
     again, reference = advice.again, advice.reference
     if reference is not None and again is not None:
         found = [*_noise(advice, reference, again), *found]
+    found = [*_no_smaller(advice), *found]
     if any(is_tight(one.result, advice.question.limit_bytes) for one in advice.trials):
         found = [f"!: {TIGHT}", *found]
     left_out = max(
@@ -214,6 +224,19 @@ def notes_of(advice: Advice) -> list[str]:
             " something (as Dropout and BatchNormalization do)"
         )
     return found
+
+
+def _no_smaller(advice: Advice) -> Iterator[str]:
+    """Why more slices took no less memory, where some did."""
+    fit = advice.fit
+    found = no_smaller(one.result for one in advice.trials)
+    if not found:
+        return
+    titles = ", ".join(title_of(one.combination) for one in found)
+    buffered = fit.device == "CPU" and fit.convolutions > 0
+    buffers, way = (OF_CONVOLUTIONS, ONE_BY_ONE) if buffered else (BUFFERS, "")
+    sums = format_size(fit.weights_bytes)
+    yield NO_SMALLER.format(titles, sums, buffers, way)
 
 
 def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterator[str]:

@@ -234,3 +234,37 @@ def test_a_last_trial_of_what_cannot_be_compared_is_an_alternative() -> None:
     found = replace(advice(measured()), left=1, reference=None)
     said = "this is not all: it was ended before 1 more trial was made, at most: "
     assert any(one.startswith(said) for one in lines(found, None))
+
+
+@pytest.mark.parametrize(
+    ("convolutions", "said", "end"),
+    [
+        (
+            5,
+            "nor what a convolution takes beside it on a CPU smaller",
+            "with --env TF_NUM_INTEROP_THREADS=1 they run one after another",
+        ),
+        (0, "nor buffers of fixed size smaller", "happen to run side by side"),
+    ],
+)
+def test_slices_that_take_no_less_memory_say_why(
+    convolutions: int, said: str, end: str
+) -> None:
+    """By what is known of the model; where they take less there is nothing to say."""
+    found = advice(
+        measured(),
+        measured(of_slices(2), peak=400),
+        measured(of_slices(4), peak=450),
+        measured(of_slices(8), peak=500),
+    )
+    fit = replace(found.fit, convolutions=convolutions)
+    (note,) = [
+        one
+        for one in lines(replace(found, fit=fit), None)
+        if "no less memory than fewer" in one
+    ]
+    assert note.startswith("note: 4 slices, 8 slices took no less memory than fewer: ")
+    assert said in note
+    assert note.endswith(end)
+    less = advice(measured(), measured(of_slices(2), peak=400))
+    assert not any("no less memory" in one for one in lines(less, None))
