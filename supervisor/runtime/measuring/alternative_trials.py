@@ -33,6 +33,7 @@ from supervisor.core.memory.alternatives import (
     variables_of,
 )
 from supervisor.core.memory.best_combination import Compared
+from supervisor.core.memory.bfc_map import MemoryMap, handed_out_whole
 from supervisor.core.memory.trial_results import TrialOutcome, TrialResult, asked
 from supervisor.core.memory.trials_left import most_combinations, slices_left
 from supervisor.core.text.log_level import Notifier
@@ -55,6 +56,10 @@ NEVER_REACHED = "the script failed before its first step: no alternative can be 
 NOT_SLICED = "the batch is not sliced"
 GOES_ON = (
     "the trial went on in {} slices; a run finds its own number, and may need more"
+)
+HANDED_OUT_WHOLE = (
+    " (the allocator does not cut a free block that is not twice as large): with other blocks"
+    " beside it, in a run, it may fit"
 )
 SMALLER_BATCH = "the first batch has too few samples for that: it has {} of such slices"
 COMBINATIONS = 3
@@ -418,15 +423,25 @@ class AlternativeTrials:
             return TrialOutcome.FAILED, NO_FIT
         found = measured_attempt.diagnosis_of(spec, paths)
         if found.cause in NO_ROOM:
-            return TrialOutcome.NO_ROOM, _figures_of(found)
+            return TrialOutcome.NO_ROOM, _shortage(
+                found, measured_attempt.map_of(paths)
+            )
         reasons = found.because
         return TrialOutcome.FAILED, reasons[0].text if reasons else str(found.cause)
 
 
-def _figures_of(found: Diagnosis) -> str:
+def _shortage(found: Diagnosis, memory_map: MemoryMap | None) -> str:
     """What was asked for, and what there was of it; empty: it is not known."""
     figures = (one.text for one in found.because if one.signature == FIGURES)
-    return next(figures, "").removesuffix(".")
+    said = next(figures, "").removesuffix(".")
+    asked = None if found.memory is None else found.memory.requested_bytes
+    if not said or asked is None or memory_map is None:
+        return said
+    whole = handed_out_whole(memory_map, asked_bytes=asked)
+    if whole is None:
+        return said
+    held, needed = format_size(whole.size), format_size(whole.requested_size)
+    return f"{said}, {held} of it for a block of {needed}{HANDED_OUT_WHOLE}"
 
 
 def _applied(

@@ -12,6 +12,8 @@ from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
 from supervisor.core.memory.trial_results import TrialOutcome
+from supervisor.core.memory.bfc_map import Chunk, MemoryMap
+from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.runtime.measuring import measured_attempt
 from supervisor.runtime.measuring.alternative_trials import (
@@ -197,20 +199,40 @@ def test_what_was_asked_for_stands_beside_out_of_memory(
 ) -> None:
     """And what there was of it: one block that is too large looks so, and so does a limit
     that is full of small ones."""
-    figures = Reason("96 MiB asked for; 17 MiB of 110 MiB in use.", FIGURES)
+    figures = Reason("4 MiB asked for; 110 MiB of 110 MiB in use.", FIGURES)
+    chunks: list[Chunk] = []
 
     def diagnosis_of(spec: Spec, paths: AttemptPaths) -> Diagnosis:  # noqa: ARG001  # the real one's
         found = Reason("OOM when allocating", "tf_oom")
-        return Diagnosis(cause=Cause.DEVICE_OOM, because=(found, figures))
+        memory = MemoryFigures(requested_bytes=4 * 2**20)
+        because = (found, figures)
+        return Diagnosis(cause=Cause.DEVICE_OOM, because=because, memory=memory)
+
+    def map_of(paths: AttemptPaths) -> MemoryMap:  # noqa: ARG001  # the real one's
+        return MemoryMap(allocator="a", chunks=tuple(chunks))
 
     def training(size: int | None, limited: bool) -> Told:  # noqa: ARG001, FBT001  # Training
         return steps(800) if size is None else []
 
+    def because(name: str) -> str:
+        (tmp_path / name).mkdir()
+        found = advised(tmp_path / name, monkeypatch, training)
+        assert outcomes(found)[2] is TrialOutcome.NO_ROOM
+        by_slices = {slices_in(one.combination): one for one in found.trials}
+        return by_slices[2].result.because
+
     monkeypatch.setattr(measured_attempt, "diagnosis_of", diagnosis_of)
-    found = advised(tmp_path, monkeypatch, training)
-    assert outcomes(found)[2] is TrialOutcome.NO_ROOM
-    short = next(one for one in found.trials if slices_in(one.combination) == 2)
-    assert short.result.because == "96 MiB asked for; 17 MiB of 110 MiB in use"
+    monkeypatch.setattr(measured_attempt, "map_of", map_of)
+    assert because("plain") == "4 MiB asked for; 110 MiB of 110 MiB in use"
+    mib = 2**20
+    chunks.append(
+        Chunk(address=0, size=104 * mib, requested_size=90 * mib, in_use=True)
+    )
+    assert because("whole") == (
+        "4 MiB asked for; 110 MiB of 110 MiB in use, 104 MiB of it for a block of 90 MiB"
+        " (the allocator does not cut a free block that is not twice as large): with other"
+        " blocks beside it, in a run, it may fit"
+    )
 
 
 def test_what_is_changed_of_the_data_is_told_to_the_process(
