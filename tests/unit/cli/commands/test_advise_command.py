@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
+from typing_extensions import override
 
 from supervisor.cli import measuring
 from supervisor.cli.command_group import trainwarden
@@ -116,10 +117,12 @@ class EndedTrials(AlternativeTrials):
     end: ClassVar[BaseException]
     found: ClassVar[Advice | None]
 
+    @override
     def advice(self) -> Advice:
         """Never comes to its end."""
         raise self.end
 
+    @override
     def so_far(self) -> Advice | None:
         """What there is."""
         return self.found

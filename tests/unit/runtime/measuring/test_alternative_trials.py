@@ -11,9 +11,9 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
-from supervisor.core.memory.trial_results import TrialOutcome
 from supervisor.core.memory.bfc_map import Chunk, MemoryMap
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.trial_results import TrialOutcome
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.runtime.measuring import measured_attempt
 from supervisor.runtime.measuring.alternative_trials import (

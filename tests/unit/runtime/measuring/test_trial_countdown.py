@@ -9,7 +9,6 @@ def test_each_trial_says_which_of_how_many_it_is_and_how_long_the_rest_takes() -
     assert countdown.begin() == (
         "how many trials there are, and how long they take, is known after it"
     )
-    assert countdown.left is None
     countdown.took(30)
     countdown.expect(11)
     assert countdown.begin() == (
@@ -26,3 +25,10 @@ def test_no_time_is_told_where_none_was_taken() -> None:
     countdown = TrialCountdown()
     countdown.expect(2)
     assert countdown.begin() == "1 of at most 2"
+
+
+def test_how_many_are_left_is_not_known_before_it_is_expected() -> None:
+    """The first trial decides it."""
+    countdown = TrialCountdown()
+    countdown.begin()
+    assert countdown.left is None
