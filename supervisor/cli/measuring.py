@@ -69,6 +69,11 @@ def directory_for(state_dir: Path, prefix: str) -> Generator[Path]:
         signal.signal(signal.SIGTERM, before)
 
 
+def exit_code_after(end: BaseException) -> int:
+    """Of a command that was ended by Ctrl-C or SIGTERM, and says what it has."""
+    return EXIT_TERMINATED if isinstance(end, TerminatedError) else EXIT_INTERRUPTED
+
+
 def _terminated(_number: int, _frame: object) -> None:
     """Once: what is begun by it must come to its end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -202,6 +202,27 @@ def test_nothing_is_left_where_it_is_interrupted(trainwarden: Trainwarden) -> No
     assert not list(trainwarden.state.iterdir())
 
 
+def test_what_was_measured_is_printed_where_it_is_interrupted(
+    trainwarden: Trainwarden,
+) -> None:
+    """Of a trial that began second the one before; and nothing is left there either."""
+    script = trainwarden.script(SMALL.replace("POLICY", ""))
+    process = trainwarden.start("advise", "--only", "slices", "--steps", "8", script)
+    until = time.monotonic() + PATIENCE
+    while not list(
+        trainwarden.state.glob("advise-*/2/jobs/*/run-1/attempts/0001/page")
+    ):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "2 of at most 5; about " in said
+    assert "best so far: as it is" in said
+    assert "it was ended before 4 more trials were made, at most" in said
+    assert not list(trainwarden.state.iterdir())
+
+
 @pytest.mark.slow
 def test_a_job_is_advised_by_its_name(trainwarden: Trainwarden) -> None:
     """Its own spec, script and arguments, from where it was run, wherever the command is

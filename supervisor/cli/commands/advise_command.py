@@ -11,7 +11,9 @@ import click
 
 from supervisor.cli.foreground.foreground_run import job_of
 from supervisor.cli.measuring import (
+    TerminatedError,
     directory_for,
+    exit_code_after,
     fail_after,
     free_pool,
     say,
@@ -39,6 +41,7 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.views import advised_spec, alternative_lines
+from supervisor.cli.views.advised_spec import WrittenSpec
 from supervisor.core.jobs.spec import Spec, merge
 from supervisor.core.jobs.written_spec import written
 from supervisor.core.memory.alternatives import AlternativeAxis
@@ -138,6 +141,9 @@ def advise(
     and what does it. Nothing is trained, and no callback of the script's is called; its own
     lines before fit run as often as there are trials.
 
+    It takes a process for each trial, some 20 in all; each line says which of how many it is,
+    and about how long the rest takes. Ctrl-C prints the table of what was measured so far.
+
     Ends with 0 where something fits, with 1 where nothing does or nothing can be tried.
 
     \b
@@ -156,16 +162,20 @@ def advise(
     asked = _asked(script, args, state_dir, spec_file, given, module=module)
     question = _question(asked, only, steps, patience, gpu_memory=gpu_memory)
     place = advised_spec.place_of(asked.job.name) if apply_it else None
-    found = _advice(asked.job, state_dir, question)
+    found, exit_code = _advice(asked.job, state_dir, question)
     applied = None
     if place is not None and found.best is not None:
-        applied = advised_spec.write(place, asked.tables, found)
+        applied = (
+            advised_spec.write(place, asked.tables, found)
+            if found.whole
+            else WrittenSpec(path=None)
+        )
     show(
         alternative_lines.as_json(found, applied),
         alternative_lines.lines(found, applied),
         as_json=as_json,
     )
-    raise SystemExit(0 if found.best is not None else 1)
+    raise SystemExit(exit_code)
 
 
 def _asked(
@@ -272,11 +282,22 @@ def _why_no_gpu(asked: AdviceRequest) -> str | None:
     return None if gpus_once() else "there is no GPU to be seen on this machine"
 
 
-def _advice(job: Job, state_dir: Path | None, question: TrialQuestion) -> Advice:
+def _advice(
+    job: Job, state_dir: Path | None, question: TrialQuestion
+) -> tuple[Advice, int]:
+    """What was found, and the exit code. Where it is ended before, it is what was found
+    until then, if that is anything."""
     with directory_for(state_dir or default_state_directory(), PREFIX) as root:
+        trials = AlternativeTrials(job, question, root, say=say)
         try:
-            return AlternativeTrials(job, question, root, say=say).advice()
+            found = trials.advice()
+        except (KeyboardInterrupt, TerminatedError) as end:
+            so_far = trials.so_far()
+            if so_far is None:
+                raise
+            return so_far, exit_code_after(end)
         except AdviseError as error:
             fail_after(error, error.failed)
         except (LedgerError, OSError) as error:
             fail(f"the script cannot be tried: {error}", exit_code=1)
+    return found, 0 if found.best is not None else 1

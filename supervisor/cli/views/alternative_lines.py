@@ -30,6 +30,7 @@ from supervisor.core.memory.trial_results import (
     difference,
     goes_on_in,
     is_tight,
+    no_smaller,
     same_bits,
 )
 from supervisor.core.text.toml_text import toml
@@ -37,8 +38,10 @@ from supervisor.core.text.units import format_duration, format_size, format_step
 from supervisor.runtime.measuring.alternative_trials import Advice
 
 WIDTH = 100
-NOISE = 0.05
-"""Of a step time: what differs by less is not worth a note."""
+NOISE = (
+    "as it is, tried again at the end, it took {:.2f} times as long: step times within a factor"
+    " of {:.2f}, twice that difference, are taken for the same"
+)
 FIRST_FIT = (
     "this is the script's first fit: a later one, or a validation with a larger batch, may"
     " need more"
@@ -61,16 +64,32 @@ NOTHING_FITS = (
     "nothing that was tried fits: see the peaks above, or a smaller batch or model"
 )
 ONLY_NEAR = (
-    "nothing that was tried fits with room to spare, but trainwarden run trains all the same,"
-    " in {}, near the limit{}"
+    "nothing that was tried fits with room to spare; near the limit trials made all their"
+    " steps, in {}: trainwarden run finds its own number, which may be another, and makes more"
+    " where a step comes near the limit, each of which costs time"
 )
-STEPS_WERE_MADE = (
-    ": in so many the trials went on and made all their steps; a run makes more where a step"
-    " comes near, and takes longer with each"
+NO_SMALLER = (
+    "{} took no less memory than fewer: a slice makes neither the whole batch, the sum of the"
+    " gradients (as large as the weights, {}) nor {} smaller, and of such buffers there are as"
+    " many at once as operations happen to run side by side{}"
+)
+BUFFERS = "buffers of fixed size"
+OF_CONVOLUTIONS = "what a convolution takes beside it on a CPU"
+ONE_BY_ONE = "; with --env TF_NUM_INTEROP_THREADS=1 they run one after another"
+NOT_ALL = (
+    "this is not all: it was ended before {}: what is better may be yet to be tried"
+)
+NOT_AGAIN = (
+    "this is not all: it was ended before the script as it is was tried once more, so how much"
+    " times differ by themselves is not known"
 )
 AS_IT_IS_BEST = (
-    "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
+    "{}: as it is: it fits, and nothing with room to spare that keeps the numbers is"
     " notably faster"
+)
+AS_IT_IS_NEAR = (
+    "{}: as it is: it fits, but near the limit: nothing fits with room to spare, and nothing"
+    " that keeps the numbers is notably faster"
 )
 
 
@@ -84,6 +103,8 @@ def lines(advice: Advice, applied: WrittenSpec | None) -> Iterator[str]:
     )
     yield from (f"note: {note}" for note in notes_of(advice))
     yield ""
+    if not advice.whole:
+        yield _what_is_left(advice)
     yield from _best_lines(advice)
     if applied is not None:
         yield from _applied_lines(advice, applied)
@@ -190,6 +211,7 @@ def notes_of(advice: Advice) -> list[str]:
     again, reference = advice.again, advice.reference
     if reference is not None and again is not None:
         found = [*_noise(advice, reference, again), *found]
+    found = [*_no_smaller(advice), *found]
     if any(is_tight(one.result, advice.question.limit_bytes) for one in advice.trials):
         found = [f"!: {TIGHT}", *found]
     left_out = max(
@@ -204,18 +226,40 @@ def notes_of(advice: Advice) -> list[str]:
     return found
 
 
+def _no_smaller(advice: Advice) -> Iterator[str]:
+    """Why more slices took no less memory, where some did."""
+    fit = advice.fit
+    found = no_smaller(one.result for one in advice.trials)
+    if not found:
+        return
+    titles = ", ".join(title_of(one.combination) for one in found)
+    buffered = fit.device == "CPU" and fit.convolutions > 0
+    buffers, way = (OF_CONVOLUTIONS, ONE_BY_ONE) if buffered else (BUFFERS, "")
+    sums = format_size(fit.weights_bytes)
+    yield NO_SMALLER.format(titles, sums, buffers, way)
+
+
 def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterator[str]:
     """What the script, and the machine, differ by themselves."""
     ratio = advice.own_ratio
-    if ratio is not None and abs(ratio - 1) > NOISE:
-        yield (
-            f"as it is, tried again at the end, it took {ratio:.2f} times as long: smaller"
-            " differences of time than that are the machine's"
-        )
+    if ratio is not None and advice.alike > best_combination.ALIKE:
+        yield NOISE.format(ratio, advice.alike)
     if not same_bits(again, reference):
         found = difference(again, reference)
         by = "" if found is None else f" (loss: {found:.0e})"
         yield f"the script as it is does not compute the same twice{by}"
+
+
+def _what_is_left(advice: Advice) -> str:
+    """Of what was ended early: the last trial is that of the script as it is."""
+    if advice.left is None:
+        return NOT_ALL.format("any alternative was tried")
+    if advice.left == 1 and advice.reference is not None:
+        return NOT_AGAIN
+    trials = (
+        "1 more trial was" if advice.left == 1 else f"{advice.left} more trials were"
+    )
+    return NOT_ALL.format(f"{trials} made, at most")
 
 
 def _best_lines(advice: Advice) -> Iterator[str]:
@@ -223,12 +267,15 @@ def _best_lines(advice: Advice) -> Iterator[str]:
     if best is None:
         yield _only_near(advice)
         return
+    near = is_tight(best.result, advice.question.limit_bytes)
+    name = "best" if advice.whole else "best so far"
     if best.combination == AS_IT_IS:
-        yield AS_IT_IS_BEST
+        yield (AS_IT_IS_NEAR if near else AS_IT_IS_BEST).format(name)
     else:
-        yield f"best: {title_of(best.combination)}: {_figures(best)}"
+        but = ", near the limit" if near else ""
+        yield f"{name}: {title_of(best.combination)}: {_figures(best)}{but}"
         yield f"  numbers: {numbers_text(best.numbers)}"
-    if is_tight(best.result, advice.question.limit_bytes):
+    if near:
         yield f"  {TIGHT}"
     for part in best.combination:
         yield from _how(advice, part)
@@ -236,16 +283,16 @@ def _best_lines(advice: Advice) -> Iterator[str]:
 
 
 def _only_near(advice: Advice) -> str:
-    """That a run goes on where trials did, if only near the limit; or that nothing fits."""
+    """Where trials went on near the limit, which a run may, too; or that nothing fits."""
     results = [one.result for one in advice.trials]
     if not any(one.outcome is TrialOutcome.TOO_NEAR for one in results):
         return NOTHING_FITS
     span = goes_on_in(results)
     if span is None:
-        return ONLY_NEAR.format("slices", "")
+        return ONLY_NEAR.format("slices")
     fewest, most = span
     many = f"{most}" if fewest == most else f"{fewest} to {most}"
-    return ONLY_NEAR.format(f"{many} slices", STEPS_WERE_MADE)
+    return ONLY_NEAR.format(f"{many} slices")
 
 
 def _figures(one: Compared) -> str:
@@ -288,6 +335,9 @@ def _others(advice: Advice, best: Compared) -> Iterator[str]:
 
 def _applied_lines(advice: Advice, applied: WrittenSpec) -> Iterator[str]:
     best = advice.best
+    if not advice.whole:
+        yield "applied: nothing: it was ended before all was tried"
+        return
     if applied.path is None:
         yield "applied: nothing: there is nothing in it that run could do by a spec"
         return
@@ -328,6 +378,8 @@ def as_json(advice: Advice, applied: WrittenSpec | None) -> dict[str, Any]:
         "applied": None
         if applied is None or applied.path is None
         else str(applied.path),
+        "complete": advice.whole,
+        "trials_left_at_most": advice.left,
         "notes": notes_of(advice),
         "seconds": round(advice.seconds, 1),
     }

@@ -35,6 +35,20 @@ class MemoryMap:
     peak_bytes: int | None = None
 
 
+def handed_out_whole(memory_map: MemoryMap, *, asked_bytes: int) -> Chunk | None:
+    """The chunk in use that holds most beyond its request, where that would have been
+    enough for ``asked_bytes`` that were refused; None: there is none.
+
+    ``bfc_allocator.cc`` cuts a free chunk only where it is twice as large as the request,
+    or larger by 128 MiB.
+    """
+    used = (one for one in memory_map.chunks if one.in_use)
+    most = max(used, key=lambda one: one.size - one.requested_size, default=None)
+    if most is None or most.size - most.requested_size < asked_bytes:
+        return None
+    return most
+
+
 def figures_of(
     memory_map: MemoryMap,
     *,

@@ -20,6 +20,7 @@ from supervisor.core.memory.alternatives import (
     AlternativeAxis,
     Combination,
     Numbers,
+    slices_in,
 )
 from supervisor.core.memory.step_estimate import MARGIN
 from supervisor.core.text.units import format_size
@@ -49,7 +50,7 @@ class TrialOutcome(enum.StrEnum):
     """It would find no room, by what is known of the script as it is."""
     TOO_NEAR = "too near the limit"
     """A step in so many slices came so near the limit that smaller ones were taken, by the
-    rule of a run, or one of more steps may. A run goes on all the same, in smaller ones; it
+    rule of a run, or one of more steps may. A run may go on all the same, in smaller ones; it
     stays at such a number only where none leaves more room."""
 
 
@@ -131,9 +132,40 @@ def judged(result: TrialResult, limit_bytes: int | None) -> TrialResult:
     return replace(result, outcome=TrialOutcome.TOO_NEAR, because=because)
 
 
+def seen_bytes(result: TrialResult) -> int | None:
+    """The highest peak of its steps, where all were made in the slices asked for, near the
+    limit or not; None: they were not, or it is not known."""
+    slices = slices_in(result.combination)
+    near = result.outcome is TrialOutcome.TOO_NEAR and result.slices_made == slices
+    if not (result.measured or near):
+        return None
+    return max((one.peak_bytes or 0 for one in result.steps), default=0) or None
+
+
+def no_smaller(results: Iterable[TrialResult]) -> list[TrialResult]:
+    """The trials of slices alone, by their number, that took as much memory as one of fewer
+    slices or more; the script as it is has one."""
+    alone = (one for one in results if set(axes_of(one)) <= {AlternativeAxis.SLICES})
+    found: list[TrialResult] = []
+    least: int | None = None
+    for one in sorted(alone, key=lambda result: slices_in(result.combination)):
+        seen = seen_bytes(one)
+        if seen is None:
+            continue
+        if least is not None and seen >= least:
+            found.append(one)
+        least = seen if least is None else min(least, seen)
+    return found
+
+
+def axes_of(result: TrialResult) -> Iterable[AlternativeAxis]:
+    """What it changes."""
+    return (one.axis for one in result.combination)
+
+
 def goes_on_in(results: Iterable[TrialResult]) -> tuple[int, int] | None:
     """The fewest and the most slices in which trials went on near the limit, and made all
-    their steps: a run comes to a number between, as it begins with the fewest that may do.
+    their steps. A run finds its own number.
     None: no trial did."""
     found = [
         one.slices_made

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import FIGURES, Diagnosis
 from supervisor.core.jobs.spec import MemorySpec, Spec
 from supervisor.core.memory import best_combination, trial_results
 from supervisor.core.memory.alternatives import (
@@ -32,12 +33,15 @@ from supervisor.core.memory.alternatives import (
     variables_of,
 )
 from supervisor.core.memory.best_combination import Compared
+from supervisor.core.memory.bfc_map import MemoryMap, handed_out_whole
 from supervisor.core.memory.trial_results import TrialOutcome, TrialResult, asked
+from supervisor.core.memory.trials_left import most_combinations, slices_left
 from supervisor.core.text.log_level import Notifier
 from supervisor.core.text.units import format_duration, format_size, format_step
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.runtime.measuring import measured_attempt
 from supervisor.runtime.measuring.measured_attempt import TakesTooLongError
+from supervisor.runtime.measuring.trial_countdown import TrialCountdown
 from supervisor.runtime.run_setup import Job
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.messages.directive import Directive
@@ -50,7 +54,13 @@ NO_FIT = (
 )
 NEVER_REACHED = "the script failed before its first step: no alternative can be tried"
 NOT_SLICED = "the batch is not sliced"
-GOES_ON = "a run goes on in {} slices"
+GOES_ON = (
+    "the trial went on in {} slices; a run finds its own number, and may need more"
+)
+HANDED_OUT_WHOLE = (
+    " (the allocator does not cut a free block that is not twice as large): with other blocks"
+    " beside it, in a run, it may fit"
+)
 SMALLER_BATCH = "the first batch has too few samples for that: it has {} of such slices"
 COMBINATIONS = 3
 """That are tried at most."""
@@ -105,6 +115,13 @@ class Advice:
     """What was tried, ``as_it_is`` first."""
     not_tried: tuple[NotTried, ...]
     seconds: float
+    left: int | None = 0
+    """Trials at most that were not made, as it was ended before; None: not known."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all was tried that there is."""
+        return self.left == 0
 
     @property
     def own_ratio(self) -> float | None:
@@ -140,6 +157,10 @@ class AlternativeTrials:
         self._reference: TrialResult | None = None
         self._batch: int | None = None
         self._failed: AttemptPaths | None = None
+        self._again: TrialResult | None = None
+        self._left_out: list[NotTried] = []
+        self._countdown = TrialCountdown()
+        self._began = time.monotonic()
 
     def advice(self) -> Advice:
         """Try all that there is to try.
@@ -148,7 +169,7 @@ class AlternativeTrials:
             AdviseError: the script comes to no fit, or cannot be tried.
             LedgerError, OSError: the directory cannot be used.
         """
-        began = time.monotonic()
+        self._began = time.monotonic()
         as_it_is = self._tried(AS_IT_IS)
         self._reference = self._measured_somewhere(as_it_is)
         fit = self._fit_of(as_it_is)
@@ -156,22 +177,47 @@ class AlternativeTrials:
         peak = None if self._reference is None else self._reference.peak_bytes
         others, left = to_try(fit, peak)
         only = self._question.only
-        left = [*self._try_slices(as_it_is), *left]
+        self._left_out.extend(left)
+        others = [one for one in others if one.axis in only]
+        again = 0 if self._reference is None else 1
+        later = len(others) + most_combinations(only, COMBINATIONS) + again
+        self._try_slices(as_it_is, later=later)
+        self._countdown.expect(later)
         for alternative in others:
-            if alternative.axis in only:
-                self._tried((alternative,))
-        for combination in self._combinations():
+            self._tried((alternative,))
+        combinations = self._combinations()
+        self._countdown.expect(len(combinations) + again)
+        for combination in combinations:
             self._tried(combination)
-        again = self._once_more(as_it_is)
+        self._again = self._once_more(as_it_is)
+        return self._found(as_it_is, fit, left=0)
+
+    def so_far(self) -> Advice | None:
+        """What was found where ``advice`` was ended before it was over; None: nothing that
+        tells of the script."""
+        as_it_is = self._trials[0] if self._trials else None
+        fit = None if as_it_is is None else self._known_fit(as_it_is)
+        if as_it_is is None or fit is None:
+            return None
+        left = self._countdown.left
+        unfinished = 1  # what was begun, and is none of its results
+        return self._found(
+            as_it_is, fit, left=None if left is None else left + unfinished
+        )
+
+    def _found(
+        self, as_it_is: TrialResult, fit: TrialFit, *, left: int | None
+    ) -> Advice:
         return Advice(
             question=self._question,
             fit=fit,
             as_it_is=as_it_is,
             reference=self._reference,
-            again=again,
-            trials=tuple(self._compared(again)),
-            not_tried=tuple(one for one in left if self._is_told(one)),
-            seconds=time.monotonic() - began,
+            again=self._again,
+            trials=tuple(self._compared(self._again)),
+            not_tried=tuple(one for one in self._left_out if self._is_told(one)),
+            seconds=time.monotonic() - self._began,
+            left=left,
         )
 
     def _is_told(self, one: NotTried) -> bool:
@@ -189,33 +235,44 @@ class AlternativeTrials:
         roomy = question.limit_bytes is not None and not question.on_gpu
         if as_it_is.outcome is not TrialOutcome.NO_ROOM or not roomy:
             return None
-        self._say("it does not fit as it is: it is tried without the limit, to compare")
+        which = self._countdown.begin()
+        self._say(
+            f"it does not fit as it is: it is tried without the limit, to compare ({which})"
+        )
         found = self._trial(AS_IT_IS, limited=False)
         return found if found.measured else None
 
     def _fit_of(self, as_it_is: TrialResult) -> TrialFit:
-        found = as_it_is.fit or (self._reference and self._reference.fit)
-        if not found:
+        found = self._known_fit(as_it_is)
+        if found is None:
             because = as_it_is.because or NEVER_REACHED
             raise AdviseError(because, failed=self._failed)
         return found
 
-    def _try_slices(self, as_it_is: TrialResult) -> Iterator[NotTried]:
+    def _known_fit(self, as_it_is: TrialResult) -> TrialFit | None:
+        reference = self._reference
+        return as_it_is.fit or (None if reference is None else reference.fit)
+
+    def _try_slices(self, as_it_is: TrialResult, *, later: int) -> None:
+        """``later``: the trials at most that come after those of slices."""
         if AlternativeAxis.SLICES not in self._question.only:
             return
-        if self._batch is None:
-            because = "the data do not say how large a batch is"
-            yield NotTried(alternative=of_slices(2), because=because)
+        batch, fits = self._batch, as_it_is.measured
+        if batch is None:
+            self._leave_slices_out("the data do not say how large a batch is")
             return
-        while (slices := self._next_slices(as_it_is)) is not None:
+        while (
+            slices := best_combination.next_slices(self._trials, batch=batch, fits=fits)
+        ) is not None:
+            left = slices_left(self._trials, batch=batch, fits=fits)
+            self._countdown.expect(left + later)
             self._tried((of_slices(slices),))
         if not any(slices_in(one.combination) > 1 for one in self._trials):
-            yield NotTried(alternative=of_slices(2), because="the batch is too small")
+            self._leave_slices_out("the batch is too small")
 
-    def _next_slices(self, as_it_is: TrialResult) -> int | None:
-        return best_combination.next_slices(
-            self._trials, batch=self._batch or 1, fits=as_it_is.measured
-        )
+    def _leave_slices_out(self, because: str) -> None:
+        """Slices come first, as they are tried first."""
+        self._left_out.insert(0, NotTried(alternative=of_slices(2), because=because))
 
     def _combinations(self) -> Sequence[Combination]:
         return best_combination.to_combine(
@@ -228,7 +285,7 @@ class AlternativeTrials:
     def _once_more(self, as_it_is: TrialResult) -> TrialResult | None:
         if self._reference is None:
             return None
-        self._say("as it is, once more")
+        self._say(f"as it is, once more ({self._countdown.begin()})")
         again = self._trial(AS_IT_IS, limited=as_it_is.measured)
         return again if again.measured else None
 
@@ -246,7 +303,7 @@ class AlternativeTrials:
     # --- one trial ---
 
     def _tried(self, combination: Combination) -> TrialResult:
-        self._say(f"trying: {title_of(combination)}")
+        self._say(f"trying: {title_of(combination)} ({self._countdown.begin()})")
         result = self._ruled_out(combination) or self._trial(combination, limited=True)
         self._say(f"  {_said(result)}")
         self._trials.append(result)
@@ -268,6 +325,7 @@ class AlternativeTrials:
 
     def _trial(self, combination: Combination, *, limited: bool) -> TrialResult:
         self._count += 1
+        began = time.monotonic()
         root = self._root / str(self._count)
         (root / "tmp").mkdir(parents=True, mode=0o700)
         spec = self._spec(combination, limited=limited, temporary=root / "tmp")
@@ -294,6 +352,7 @@ class AlternativeTrials:
             _result(heard, combination, outcome, limited=limited),
             self._question.limit_bytes,
         )
+        self._countdown.took(time.monotonic() - began)
         if result.measured or combination:
             shutil.rmtree(root, ignore_errors=True)
         else:
@@ -364,9 +423,25 @@ class AlternativeTrials:
             return TrialOutcome.FAILED, NO_FIT
         found = measured_attempt.diagnosis_of(spec, paths)
         if found.cause in NO_ROOM:
-            return TrialOutcome.NO_ROOM, ""
+            return TrialOutcome.NO_ROOM, _shortage(
+                found, measured_attempt.map_of(paths)
+            )
         reasons = found.because
         return TrialOutcome.FAILED, reasons[0].text if reasons else str(found.cause)
+
+
+def _shortage(found: Diagnosis, memory_map: MemoryMap | None) -> str:
+    """What was asked for, and what there was of it; empty: it is not known."""
+    figures = (one.text for one in found.because if one.signature == FIGURES)
+    said = next(figures, "").removesuffix(".")
+    asked = None if found.memory is None else found.memory.requested_bytes
+    if not said or asked is None or memory_map is None:
+        return said
+    whole = handed_out_whole(memory_map, asked_bytes=asked)
+    if whole is None:
+        return said
+    held, needed = format_size(whole.size), format_size(whole.requested_size)
+    return f"{said}, {held} of it for a block of {needed}{HANDED_OUT_WHOLE}"
 
 
 def _applied(

@@ -13,10 +13,12 @@ from pathlib import Path
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.memory.bfc_map import MemoryMap
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
+from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
 from supervisor.runtime.attempts.directive_builder import log_cap_of, make_directive
@@ -98,6 +100,12 @@ def diagnosis_of(spec: Spec, paths: AttemptPaths) -> Diagnosis:
         snapshots=(None, None),
     )
     return diagnose(exited.evidence)
+
+
+def map_of(paths: AttemptPaths) -> MemoryMap | None:
+    """Every chunk of the allocator as it ran out of memory; None: it did not, or wrote
+    nothing that can be read."""
+    return read_first_map(paths.dumps)
 
 
 @contextlib.contextmanager

@@ -1,16 +1,24 @@
 """What ``advise`` takes its words for, before anything is tried."""
 
 import contextlib
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
+from typing_extensions import override
 
+from supervisor.cli import measuring
 from supervisor.cli.command_group import trainwarden
+from supervisor.cli.commands import advise_command
 from supervisor.core.jobs.spec import build_spec
+from supervisor.core.memory.alternatives import of_slices
 from supervisor.host.ledger.ledger import Ledger
+from supervisor.runtime.measuring.alternative_trials import Advice, AlternativeTrials
 from supervisor.wire.paths import StatePaths
+from tests.support.advice import advice, measured
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +109,65 @@ def test_the_limit_of_a_gpu_where_there_is_none(
     (here / "none_counted.toml").write_text('script = "train.py"\ngpu_count = 0\n')
     done = advise(state, "--gpu-memory", "1GiB", *words)
     assert f"--gpu-memory limits nothing here: {because}" in done.output
+
+
+class EndedTrials(AlternativeTrials):
+    """Ended in the middle, by ``end``."""
+
+    end: ClassVar[BaseException]
+    found: ClassVar[Advice | None]
+
+    @override
+    def advice(self) -> Advice:
+        """Never comes to its end."""
+        raise self.end
+
+    @override
+    def so_far(self) -> Advice | None:
+        """What there is."""
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [(KeyboardInterrupt(), 130), (measuring.TerminatedError(), 143)],
+)
+def test_ctrl_c_prints_what_was_measured_so_far(
+    here: Path,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: BaseException,
+    code: int,
+) -> None:
+    """As a table or one JSON object, with the exit code of what ended it; no spec is
+    written for it, and no directory is left."""
+    monkeypatch.setattr(advise_command, "AlternativeTrials", EndedTrials)
+    monkeypatch.setattr(EndedTrials, "end", end, raising=False)
+    found = replace(advice(measured(), measured(of_slices(2), ratio=0.5)), left=9)
+    monkeypatch.setattr(EndedTrials, "found", found, raising=False)
+    words = ["advise", "--state-dir", str(state), "--cpu-memory", "1GiB", "--apply"]
+    done = CliRunner().invoke(trainwarden, [*words, "train.py"])
+    assert done.exit_code == code
+    assert "before 9 more trials were made, at most" in done.stdout
+    assert "best so far: 2 slices" in done.stdout
+    done = CliRunner().invoke(trainwarden, [*words, "--json", "train.py"])
+    assert done.exit_code == code
+    told = json.loads(done.stdout)
+    assert (told["complete"], told["trials_left_at_most"]) == (False, 9)
+    assert told["applied"] is None
+    assert not list(here.glob("*.toml"))
+    assert not list(state.glob("advise-*"))
+
+
+def test_ctrl_c_before_anything_was_measured(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no table then."""
+    monkeypatch.setattr(advise_command, "AlternativeTrials", EndedTrials)
+    monkeypatch.setattr(EndedTrials, "end", KeyboardInterrupt(), raising=False)
+    monkeypatch.setattr(EndedTrials, "found", None, raising=False)
+    words = ["advise", "--state-dir", str(state), "--cpu-memory", "1GiB", "train.py"]
+    done = CliRunner().invoke(trainwarden, words)
+    assert done.exit_code == 130
+    assert "interrupted before it was measured" in done.stderr
+    assert done.stdout == ""

@@ -112,7 +112,7 @@ def test_what_was_applied_is_run_in_the_state_directory_that_was_named(
     [
         (
             TrialOutcome.TOO_NEAR,
-            "trainwarden run trains all the same, in slices, near the limit",
+            "near the limit trials made all their steps, in slices: trainwarden run finds its",
         ),
         (TrialOutcome.NO_ROOM, "see the peaks above, or a smaller batch or model"),
     ],
@@ -136,8 +136,8 @@ def test_nothing_fits_is_not_said_of_what_a_run_trains_in(
     assert said in "\n".join(lines(advice(*tried), None))
 
 
-def test_where_all_numbers_are_too_near_it_is_said_in_how_many_a_run_goes_on() -> None:
-    """Each such trial made all its steps: a run does, too."""
+def test_where_all_numbers_are_too_near_it_is_said_in_how_many_trials_went_on() -> None:
+    """Each made all its steps; that a run comes to one of these numbers is not promised."""
     unknown = NumbersFound(numbers=Numbers.UNKNOWN)
 
     def near(*made: int) -> str:
@@ -165,6 +165,106 @@ def test_where_all_numbers_are_too_near_it_is_said_in_how_many_a_run_goes_on() -
         return "\n".join(lines(found, None))
 
     said = near(8, 16, 128)
-    assert "but trainwarden run trains all the same, in 8 to 128 slices, near" in said
-    assert "made all their steps" in said
-    assert "all the same, in 43 slices, near the limit" in near(43)
+    assert "near the limit trials made all their steps, in 8 to 128 slices: " in said
+    assert "trainwarden run finds its own number, which may be another" in said
+    assert "all their steps, in 43 slices: trainwarden run" in near(43)
+
+
+def test_the_note_on_times_names_the_factor_that_the_rule_has() -> None:
+    """What is within it is not called faster; what is beyond it is."""
+    last = measured(ratio=1.2).result
+    within = measured(JIT, peak=950, ratio=0.74)
+    beyond = measured(JIT, peak=950, ratio=0.70)
+    for other, is_faster in ((within, False), (beyond, True)):
+        found = replace(advice(measured(), other), again=last)
+        said = list(lines(found, None))
+        assert (
+            "note: as it is, tried again at the end, it took 1.20 times as long: step times"
+            " within a factor of 1.40, twice that difference, are taken for the same"
+        ) in said
+        assert is_faster is any(one.startswith("faster, but near") for one in said)
+
+
+def test_times_that_differ_as_little_as_ever_cost_no_note() -> None:
+    """The usual factor is enough then."""
+    found = replace(advice(measured()), again=measured(ratio=1.02).result)
+    assert not any("tried again at the end" in one for one in lines(found, None))
+
+
+def test_what_is_best_and_near_the_limit_is_not_said_to_fit_alone() -> None:
+    """The line itself tells it, of the script as it is and of what changes it."""
+    said = list(lines(advice(measured(peak=990)), None))
+    assert (
+        "best: as it is: it fits, but near the limit: nothing fits with room to spare, and"
+        " nothing that keeps the numbers is notably faster"
+    ) in said
+    said = list(
+        lines(advice(measured(peak=990), measured(JIT, peak=950, ratio=0.5)), None)
+    )
+    assert (
+        "best: jit_compile on: 950 bytes, 0.50 of the step time as it is, near the limit"
+    ) in said
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (None, "this is not all: it was ended before any alternative was tried: what is"),
+        (7, "this is not all: it was ended before 7 more trials were made, at most: what is"),
+        (1, "this is not all: it was ended before the script as it is was tried once more"),
+    ],
+)  # fmt: skip
+def test_a_table_of_what_was_ended_early_says_that_it_is_not_all(
+    left: int | None, said: str
+) -> None:
+    """So does what it calls best, and the JSON; nothing is applied."""
+    found = replace(advice(measured(), measured(JIT, ratio=0.5)), left=left)
+    told = list(lines(found, WrittenSpec(path=None)))
+    assert any(one.startswith(said) for one in told)
+    assert (
+        "best so far: jit_compile on: 500 bytes, 0.50 of the step time as it is" in told
+    )
+    assert "applied: nothing: it was ended before all was tried" in told
+    told_json = as_json(found, None)
+    assert (told_json["complete"], told_json["trials_left_at_most"]) == (False, left)
+
+
+def test_a_last_trial_of_what_cannot_be_compared_is_an_alternative() -> None:
+    """Nothing is tried as it is once more then."""
+    found = replace(advice(measured()), left=1, reference=None)
+    said = "this is not all: it was ended before 1 more trial was made, at most: "
+    assert any(one.startswith(said) for one in lines(found, None))
+
+
+@pytest.mark.parametrize(
+    ("convolutions", "said", "end"),
+    [
+        (
+            5,
+            "nor what a convolution takes beside it on a CPU smaller",
+            "with --env TF_NUM_INTEROP_THREADS=1 they run one after another",
+        ),
+        (0, "nor buffers of fixed size smaller", "happen to run side by side"),
+    ],
+)
+def test_slices_that_take_no_less_memory_say_why(
+    convolutions: int, said: str, end: str
+) -> None:
+    """By what is known of the model; where they take less there is nothing to say."""
+    found = advice(
+        measured(),
+        measured(of_slices(2), peak=400),
+        measured(of_slices(4), peak=450),
+        measured(of_slices(8), peak=500),
+    )
+    fit = replace(found.fit, convolutions=convolutions)
+    (note,) = [
+        one
+        for one in lines(replace(found, fit=fit), None)
+        if "no less memory than fewer" in one
+    ]
+    assert note.startswith("note: 4 slices, 8 slices took no less memory than fewer: ")
+    assert said in note
+    assert note.endswith(end)
+    less = advice(measured(), measured(of_slices(2), peak=400))
+    assert not any("no less memory" in one for one in lines(less, None))

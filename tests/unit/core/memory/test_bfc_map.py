@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor.core.memory.bfc_map import Chunk, MemoryMap, decode_dump, figures_of
+from supervisor.core.memory.bfc_map import (
+    Chunk,
+    MemoryMap,
+    decode_dump,
+    figures_of,
+    handed_out_whole,
+)
 from supervisor.core.memory.figures import (
     MemoryFigures,
     OomVerdict,
@@ -182,3 +188,18 @@ def test_what_follows_is_filled_in_and_nothing_is_overwritten() -> None:
     assert figures.fragmentation is None
     again = complete(MemoryFigures(free_bytes=4, largest_free_bytes=1, growth_bytes=0))
     assert (again.fragmentation, again.growth_bytes) == (0.75, 0)
+
+
+def test_a_block_that_was_handed_out_whole_and_was_not_needed_so() -> None:
+    """What it holds beyond its request would have been enough; of what is free, or too
+    little, there is nothing to say."""
+
+    def chunk(size: int, requested: int, *, in_use: bool = True) -> Chunk:
+        return Chunk(address=0, size=size, requested_size=requested, in_use=in_use)
+
+    large, small = chunk(104, 90), chunk(20, 19)
+    free = chunk(100, 0, in_use=False)
+    found = MemoryMap(allocator="a", chunks=(small, large, free))
+    assert handed_out_whole(found, asked_bytes=14) == large
+    assert handed_out_whole(found, asked_bytes=15) is None
+    assert handed_out_whole(MemoryMap(allocator="a", chunks=()), asked_bytes=1) is None

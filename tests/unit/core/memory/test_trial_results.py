@@ -24,6 +24,7 @@ from supervisor.core.memory.trial_results import (
     is_tight,
     judged,
     may_need,
+    no_smaller,
     same_bits,
     time_ratio,
 )
@@ -259,3 +260,21 @@ def test_in_how_many_slices_a_run_goes_on_near_the_limit() -> None:
     other = TrialResult(outcome=TrialOutcome.MEASURED, slices_made=64)
     assert goes_on_in([*near, other]) == (8, 16)
     assert goes_on_in([other, near[2]]) is None
+
+
+def test_slices_that_took_no_less_memory_than_fewer() -> None:
+    """One is the script as it is. What came near the limit counts as well, if it stayed at
+    its number; a combination, and what was not measured, does not."""
+
+    def sliced(slices: int, peak: int | None) -> TrialResult:
+        steps = (step(1.0, peak=peak),)
+        made = result(*steps, combination=(of_slices(slices),) if slices > 1 else ())
+        return replace(made, slices_made=slices)
+
+    near = replace(sliced(8, 118), outcome=TrialOutcome.TOO_NEAR)
+    left = replace(near, slices_made=16)
+    whole, two, four = sliced(1, 89), sliced(2, 60), sliced(4, 98)
+    both = result(step(1.0, peak=200), combination=(*SLICED, *HALF))
+    assert no_smaller([whole, near, four, two, both]) == [four, near]
+    assert no_smaller([whole, left, sliced(4, None), two]) == []
+    assert no_smaller([whole, sliced(2, 89)]) == [sliced(2, 89)]

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.alternatives import AlternativeAxis, slices_in
+from supervisor.core.memory.bfc_map import Chunk, MemoryMap
+from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.trial_results import TrialOutcome
-from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.runtime.measuring import measured_attempt
 from supervisor.runtime.measuring.alternative_trials import (
     Advice,
@@ -84,6 +88,13 @@ def advised(
 
 
 def _advice_of(tmp_path: Path, only: frozenset[AlternativeAxis]) -> Advice:
+    return trials_of(tmp_path, only, say=quiet).advice()
+
+
+def trials_of(
+    tmp_path: Path, only: frozenset[AlternativeAxis], *, say: Notifier
+) -> AlternativeTrials:
+    """Of a script, in a directory of their own."""
     script = tmp_path / "train.py"
     script.write_text("pass")
     spec = build_spec({"script": str(script), "working_directory": str(tmp_path)})
@@ -98,7 +109,7 @@ def _advice_of(tmp_path: Path, only: frozenset[AlternativeAxis]) -> Advice:
     job = Job(name="train", spec=spec, script=script, script_hash="h")
     root = tmp_path / "trials"
     root.mkdir()
-    return AlternativeTrials(job, question, root, say=quiet).advice()
+    return AlternativeTrials(job, question, root, say=say)
 
 
 def asked_of(
@@ -150,7 +161,9 @@ def test_slices_that_a_run_would_leave_are_none_that_the_batch_cannot_have(
     assert by_slices[2] is TrialOutcome.TOO_NEAR
     assert by_slices[4] is TrialOutcome.MEASURED
     near = next(one for one in found.trials if slices_in(one.combination) == 2)
-    assert near.result.because == "a run goes on in 3 slices"
+    assert near.result.because == (
+        "the trial went on in 3 slices; a run finds its own number, and may need more"
+    )
     assert near.result.slices_made == 3
     assert found.best is not None
     assert slices_in(found.best.combination) >= 3
@@ -179,6 +192,47 @@ def test_a_batch_that_is_not_sliced_is_tried_once(
     assert outcomes(found)[2] is TrialOutcome.NOT_APPLIED
     assert found.trials[-1].result.because == because
     assert found.best is None
+
+
+def test_what_was_asked_for_stands_beside_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what there was of it: one block that is too large looks so, and so does a limit
+    that is full of small ones."""
+    figures = Reason("4 MiB asked for; 110 MiB of 110 MiB in use.", FIGURES)
+    chunks: list[Chunk] = []
+
+    def diagnosis_of(spec: Spec, paths: AttemptPaths) -> Diagnosis:  # noqa: ARG001  # the real one's
+        found = Reason("OOM when allocating", "tf_oom")
+        memory = MemoryFigures(requested_bytes=4 * 2**20)
+        because = (found, figures)
+        return Diagnosis(cause=Cause.DEVICE_OOM, because=because, memory=memory)
+
+    def map_of(paths: AttemptPaths) -> MemoryMap:  # noqa: ARG001  # the real one's
+        return MemoryMap(allocator="a", chunks=tuple(chunks))
+
+    def training(size: int | None, limited: bool) -> Told:  # noqa: ARG001, FBT001  # Training
+        return steps(800) if size is None else []
+
+    def because(name: str) -> str:
+        (tmp_path / name).mkdir()
+        found = advised(tmp_path / name, monkeypatch, training)
+        assert outcomes(found)[2] is TrialOutcome.NO_ROOM
+        by_slices = {slices_in(one.combination): one for one in found.trials}
+        return by_slices[2].result.because
+
+    monkeypatch.setattr(measured_attempt, "diagnosis_of", diagnosis_of)
+    monkeypatch.setattr(measured_attempt, "map_of", map_of)
+    assert because("plain") == "4 MiB asked for; 110 MiB of 110 MiB in use"
+    mib = 2**20
+    chunks.append(
+        Chunk(address=0, size=104 * mib, requested_size=90 * mib, in_use=True)
+    )
+    assert because("whole") == (
+        "4 MiB asked for; 110 MiB of 110 MiB in use, 104 MiB of it for a block of 90 MiB"
+        " (the allocator does not cut a free block that is not twice as large): with other"
+        " blocks beside it, in a run, it may fit"
+    )
 
 
 def test_what_is_changed_of_the_data_is_told_to_the_process(
@@ -239,3 +293,69 @@ def test_what_fits_few_scripts_is_told_who_asks_for_it(
     assert {one.alternative.axis for one in found.not_tried} == {
         AlternativeAxis.ALLOCATOR
     }
+
+
+def ended_in(monkeypatch: pytest.MonkeyPatch, trial: int) -> None:
+    """Ctrl-C in this one of the trials; all before fit."""
+    begun: list[int] = []
+
+    def hear(
+        spec: Spec,  # noqa: ARG001  # the real one's
+        directive: Directive,
+        paths: AttemptPaths,  # noqa: ARG001  # as above
+        *,
+        patience_seconds: float,  # noqa: ARG001  # as above
+        tell: Callable[[Record], None],
+    ) -> None:
+        begun.append(1)
+        if len(begun) == trial:
+            raise KeyboardInterrupt
+        size = directive.slice_size
+        told = [] if size is None else sliced(count(batch=BATCH, size=size))
+        for kind, fields in [(RecordKind.TRIAL_FIT, FIT.to_json()), *told, *steps(500)]:
+            tell(Record(kind, 1, fields))
+
+    monkeypatch.setattr(measured_attempt, "hear", hear)
+
+
+def test_each_trial_says_which_of_how_many_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second on; what comes of the last is as many as were counted."""
+    said: list[str] = []
+
+    def say(text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001  # Notifier
+        said.append(text)
+
+    ended_in(monkeypatch, trial=0)
+    trials_of(tmp_path, frozenset({AlternativeAxis.SLICES}), say=say).advice()
+    begun = [one for one in said if not one.startswith("  ")]
+    assert begun[0].startswith("trying: as it is (how many trials there are")
+    assert begun[1].startswith("trying: 2 slices (2 of at most 5; about ")
+    assert begun[-1].startswith("as it is, once more (5 of at most 5; about ")
+
+
+def test_what_was_measured_before_it_was_ended_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how many trials were left at most; the one that was ended is one of them."""
+    ended_in(monkeypatch, trial=4)
+    trials = trials_of(tmp_path, frozenset({AlternativeAxis.SLICES}), say=quiet)
+    with pytest.raises(KeyboardInterrupt):
+        trials.advice()
+    found = trials.so_far()
+    assert found is not None
+    assert [slices_in(one.combination) for one in found.trials] == [1, 2, 4]
+    assert (found.left, found.whole) == (2, False)
+    assert found.best is not None
+
+
+def test_nothing_is_told_of_a_script_that_was_ended_in_its_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing yet."""
+    ended_in(monkeypatch, trial=1)
+    trials = trials_of(tmp_path, frozenset(AlternativeAxis), say=quiet)
+    with pytest.raises(KeyboardInterrupt):
+        trials.advice()
+    assert trials.so_far() is None
