@@ -110,6 +110,7 @@ def report(
         full_disk=None if disk is None else disk.mount_point,
         full_disk_free_bytes=0 if disk is None else disk.free_bytes,
         full_disk_bytes=0 if disk is None else disk.size_bytes,
+        full_disk_named=disk is not None and disk.named,
         unprompted=_is_unprompted(error),
     )
 

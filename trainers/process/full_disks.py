@@ -5,9 +5,9 @@ import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from supervisor.wire.local_mounts import writable_local
+from supervisor.wire.local_mounts import local_mount_of, writable_local
 from trainers.process import allocation_subject
 
 MOUNTS = Path("/proc/self/mounts")
@@ -26,6 +26,8 @@ class FullDisk:
     mount_point: str
     free_bytes: int
     size_bytes: int
+    named: bool = False
+    """Whether the error named a file there; False: it is full, and may be the one."""
 
 
 def full_disk(error: BaseException) -> FullDisk | None:
@@ -34,19 +36,18 @@ def full_disk(error: BaseException) -> FullDisk | None:
     if files is None:
         return None
     try:
-        text = MOUNTS.read_text(errors="replace")
-        return _found([one for one in writable_local(text) if len(one) < MOST], files)
+        return _found(MOUNTS.read_text(errors="replace"), files)
     except OSError:
         return None
 
 
-def _found(points: list[str], files: list[str]) -> FullDisk | None:
-    """``points``: where disks are mounted. Raises OSError."""
-    told = [one for file in files if (one := _mount_of(file, points)) is not None]
-    if told:
-        return _looked_at(told[0])  # that one, whatever is free there by now
-    near = [one for place in _near() if (one := _mount_of(place, points)) is not None]
-    for point in dict.fromkeys([*near, *points]):
+def _found(mounts: str, files: list[str]) -> FullDisk | None:
+    """Raises OSError."""
+    if files:  # that one, whatever is free there by now
+        point = _mount_of(files[0], mounts)
+        return None if point is None else _looked_at(point, named=True)
+    near = [one for place in _near() if (one := _mount_of(place, mounts)) is not None]
+    for point in dict.fromkeys([*near, *writable_local(mounts)]):
         disk = _looked_at(point)
         if disk is not None and disk.size_bytes and disk.free_bytes < FULL_BYTES:
             return disk
@@ -73,15 +74,15 @@ def _near() -> Iterable[str]:
     return (str(Path.cwd()), tempfile.gettempdir(), str(Path("~").expanduser()))
 
 
-def _mount_of(file: str, points: list[str]) -> str | None:
-    """The deepest of ``points`` that holds ``file``."""
-    path = Path(os.path.realpath(file))
-    holding = [point for point in points if path.is_relative_to(point)]
-    return max(holding, key=len, default=None)
+def _mount_of(file: str, mounts: str) -> str | None:
+    """Where the local disk is mounted that holds ``file``; None: no such disk does."""
+    return local_mount_of(PurePath(os.path.realpath(file)), mounts)
 
 
-def _looked_at(point: str) -> FullDisk | None:
-    """None: it cannot be seen."""
+def _looked_at(point: str, *, named: bool = False) -> FullDisk | None:
+    """None: it cannot be seen, or its name is too long for a report."""
+    if len(point) > MOST:
+        return None
     try:
         found = os.statvfs(point)
     except OSError:
@@ -90,4 +91,5 @@ def _looked_at(point: str) -> FullDisk | None:
         mount_point=point,
         free_bytes=found.f_bavail * found.f_frsize,
         size_bytes=found.f_blocks * found.f_frsize,
+        named=named,
     )

@@ -17,7 +17,7 @@ from supervisor.core.remediation.escalation import Allow, Change, FailureContext
 from supervisor.core.remediation.microbatch_planner import BELOW_FAILED, next_plan
 from supervisor.core.remediation.observations import observations
 from supervisor.core.remediation.overrides import Awaited, LossRecovery
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import format_duration, format_size
 from supervisor.wire.reasons import KillReason
 
 UNTUNED = (
@@ -39,6 +39,11 @@ UNKNOWN_DISK = (
 FULL_DISK = (
     "the disk mounted at {} was full ({} free): it goes on as soon as {} are free there"
 )
+GUESSED = (
+    ", or after {} all the same: the error names no file, so another may be the one"
+)
+GUESS_SECONDS = 7200.0
+"""A disk may be full that has nothing to do with the script."""
 
 
 def smaller_slices(case: FailureContext) -> Change | None:
@@ -111,10 +116,18 @@ def wait_for_room(case: FailureContext) -> Change:
     if crash is None or crash.full_disk is None:
         return Change(replace(case.overrides, awaited=awaited), UNKNOWN_DISK)
     there = disk_room(crash.full_disk_bytes, failures=full_in_a_row(case))
-    awaited = replace(awaited, disk=crash.full_disk, disk_bytes=there)
+    patience = None if crash.full_disk_named else GUESS_SECONDS
+    awaited = replace(
+        awaited,
+        disk=crash.full_disk,
+        disk_bytes=there,
+        patience_seconds=patience,
+    )
     because = FULL_DISK.format(
         crash.full_disk, format_size(crash.full_disk_free_bytes), format_size(there)
     )
+    if patience is not None:
+        because += GUESSED.format(format_duration(patience))
     return Change(replace(case.overrides, awaited=awaited), because)
 
 

@@ -33,6 +33,8 @@ class CrashReport(JsonRecord):
     """Free there as the script ended."""
     full_disk_bytes: int = 0
     """Its size; 0: not known."""
+    full_disk_named: bool = False
+    """Whether the error named a file there; False: that disk was full, and near."""
     unprompted: bool = False
     """A KeyboardInterrupt that no signal made: the script raised it itself."""
 

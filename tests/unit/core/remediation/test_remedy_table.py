@@ -291,7 +291,7 @@ def test_a_full_disk_of_the_script_s_own_is_waited_for_as_well() -> None:
     crash = CrashReport(
         exception="OSError", message="[Errno 28] No space left on device", traceback="",
         steps_done=5, in_fit=True, full_disk="/data", full_disk_free_bytes=4096,
-        full_disk_bytes=GIB,
+        full_disk_bytes=GIB, full_disk_named=True,
     )  # fmt: skip
     story = Story(Cause.DISK_FULL)
     first = story.fail(crash=crash)
@@ -307,6 +307,9 @@ def test_a_full_disk_of_the_script_s_own_is_waited_for_as_well() -> None:
     small = replace(crash, full_disk_bytes=40 << 20)
     needed = [disk_room(small.full_disk_bytes, failures=n) >> 20 for n in (1, 2, 3, 99)]
     assert needed == [10, 20, 20, 20]
+    guessed = Story(Cause.DISK_FULL).fail(crash=replace(crash, full_disk_named=False))
+    assert guessed.overrides.awaited == replace(own, patience_seconds=7200.0)
+    assert "or after 2 h 00 min all the same" in guessed.remedy.because
 
 
 def test_which_disk_was_full_may_not_be_known() -> None:

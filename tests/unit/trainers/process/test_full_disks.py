@@ -27,6 +27,7 @@ def test_the_disk_of_the_file_that_is_named(tmp_path: Path) -> None:
         found = full_disk(named)
         assert found is not None
         assert (found.mount_point, found.size_bytes) == (str(disk), 8 << 20)
+        assert found.named
         assert found.free_bytes > 7 << 20
 
 
@@ -46,5 +47,6 @@ def test_one_that_is_full_now(tmp_path: Path, error: Exception) -> None:
         found = full_disk(raised)
         assert found is not None
         assert found.mount_point == str(disk)
+        assert not found.named
         crash = report(raised, steps_done=3)
         assert (crash.full_disk, crash.full_disk_bytes) == (str(disk), 8 << 20)
