@@ -67,10 +67,10 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
 
 
 NO_STEP_SEEN = (
-    "no step of the script was seen in its first minute: no call of fit, and no step of an"
-    " optimizer of Keras. So far nothing is saved, and after a crash the script would begin"
-    " anew. If it trains in a loop of its own, trainers.session saves where it is"
-    " (docs/resume.md, Loops of your own)"
+    "no step of training was seen in the first minute of the script: so far nothing is saved,"
+    " and after a crash it would begin anew. Seen are the steps of Keras' fit (version 3) and"
+    " of its optimizers. A loop of the script's own on TensorFlow saves where it is by"
+    " trainers.session (docs/resume.md, Loops of your own)"
 )
 UNPROMISED = "a bit-identical resume is not promised"
 
