@@ -27,8 +27,8 @@ from trainers.files.file_rewind import FileRewind
 from trainers.process.end_of_script import EndOfScript
 from trainers.process.phase_times import PhaseTimes
 from trainers.process.planned_end import PlannedEnd
+from trainers.process.script.unseen_steps import UnseenSteps
 from trainers.process.training_progress import TrainingProgress
-from trainers.process.unseen_steps import UnseenSteps
 from trainers.process.write_sampler import WriteSampler
 
 LOSS_REMEDIES = ("passed over", "rate lowered")

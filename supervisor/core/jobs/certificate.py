@@ -72,8 +72,8 @@ class Certificate:
     @property
     def by_kill(self) -> tuple[str, ...]:
         """What differs only where a run is killed."""
-        mine = self.comparison.differ
-        return tuple(name for name in mine if name not in self.by_itself)
+        mine, drawn = self.comparison.differ, {_stream(one) for one in self.by_itself}
+        return tuple(name for name in mine if _stream(name) not in drawn)
 
     @property
     def outcome(self) -> Outcome:
@@ -167,6 +167,15 @@ class Certificate:
         ]
 
 
+def _stream(name: str) -> str:
+    """The generator whose state ``name`` is a number of; others are themselves. Of one that
+    begins with another seed each time some numbers are the same by chance, such as its
+    place."""
+    return name.partition(".v[")[0] if name.startswith(RANDOM) else name
+
+
+RANDOM = "random."
+"""How the names of states of random generators begin."""
 FILE = "file "
 """How the name of a file begins among what differs."""
 NOT_REPRODUCIBLE = (

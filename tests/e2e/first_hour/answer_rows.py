@@ -6,6 +6,7 @@ from tests.e2e.first_hour.first_hour_row import (
     HELP,
     JOBS,
     FirstHourRow,
+    deep_directory,
     deeper,
     in_state,
     ran,
@@ -114,7 +115,7 @@ def daemon_rows() -> Iterator[FirstHourRow]:
     yield FirstHourRow(name="a socket that is a file", line="drain train", code=1, says=no, do=start,
               names=sock, given=(in_state("control.sock", ""),))  # fmt: skip
     yield FirstHourRow(name="a socket too far down", line="submit train.py", code=1, says=no,
-              do=start, names=sock, given=(deeper(12),))  # fmt: skip
+              do=start, names=sock, given=(deeper(12), deep_directory))  # fmt: skip
     yield FirstHourRow(name="submit a script that is not there", line="submit trian.py",
               says="no script trian.py", do="did you mean train.py")  # fmt: skip
     for command in ("drain", "stop"):

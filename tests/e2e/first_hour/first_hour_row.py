@@ -123,6 +123,11 @@ def deeper(parts: int) -> Arrange:
     return arrange
 
 
+def deep_directory(place: Place) -> None:
+    """It is there."""
+    Path(place.environment["TRAINWARDEN_STATE_DIR"]).mkdir(parents=True)
+
+
 OPTION = r"there is no option"
 HELP = r"`trainwarden[ a-z-]* --help`"
 JOBS = r"see `trainwarden status`"

@@ -154,6 +154,15 @@ def test_a_reason_is_told_in_one_sentence() -> None:
     ]
 
 
+def test_a_generator_is_one_thing() -> None:
+    """Seeded anew in each run, some numbers of its state are the same by chance."""
+    drawn = ("random.python.v[1].v[0]", "random.python.v[1].v[1]", "data[0]")
+    found = certificate("random.python.v[1].v[624]", *drawn, again=drawn)
+    assert (found.outcome, found.by_kill) == (Outcome.NOT_REPRODUCIBLE, ())
+    other = certificate("random.numpy.v[2]", "data[1]", again=drawn)
+    assert other.by_kill == ("random.numpy.v[2]", "data[1]")
+
+
 def test_some_differs_by_itself() -> None:
     """What does not is told first."""
     found = certificate("a", "b", again=["a"])

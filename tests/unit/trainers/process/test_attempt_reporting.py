@@ -13,8 +13,8 @@ from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import read_json
 from supervisor.wire.page import ErrorStage, Phase, read_page
 from tests.support.attempts import Attempts
-from trainers.process import unseen_steps
 from trainers.process.attempt_reporting import PAUSE, Attempt, PageReporter
+from trainers.process.script import unseen_steps
 from trainers.process.training_process import report_failure
 
 

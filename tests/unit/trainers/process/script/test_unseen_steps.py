@@ -7,7 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from trainers.process.unseen_steps import UNSEEN_SECONDS, UnseenSteps, is_importing
+from trainers.process.script.unseen_steps import (
+    UNSEEN_SECONDS,
+    UnseenSteps,
+    is_importing,
+)
 
 
 @dataclass
@@ -69,7 +73,7 @@ def test_the_import_system_says_what_is_being_imported(
     place = tmp_path_factory.mktemp("modules")
     (place / "torch.py").write_text(
         "import sys\n"
-        "from trainers.process.unseen_steps import is_importing\n"
+        "from trainers.process.script.unseen_steps import is_importing\n"
         "during = is_importing(sys.modules)\n"
     )
     monkeypatch.syspath_prepend(str(place))
