@@ -85,7 +85,8 @@ def _check_gate(run: RunState, _event: Event, now: float) -> Step:
     since = now if run.waiting_since is None else run.waiting_since
     awaited = run.overrides.awaited
     if awaited is not None and awaited.patience_seconds is not None:
-        awaited = awaited if now - since < awaited.patience_seconds else None
+        patient = now - since < awaited.patience_seconds
+        awaited = awaited if patient else awaited.lasting
     return replace(run, deadline=None, waiting_since=since), (CheckGate(awaited),)
 
 

@@ -46,7 +46,13 @@ class Awaited:
     disk_bytes: int = 0
     """So much must be free on it."""
     patience_seconds: float | None = None
-    """After so long the attempt starts all the same; None: it does not."""
+    """After so long only ``lasting`` is awaited any more; None: all of it, without end."""
+
+    @property
+    def lasting(self) -> "Awaited | None":
+        """What is awaited without end: the room that an attempt cannot begin without."""
+        room = self.room_bytes
+        return None if room is None else Awaited(room_bytes=room)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

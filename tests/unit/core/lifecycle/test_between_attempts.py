@@ -77,6 +77,17 @@ def test_room_is_waited_for_without_end() -> None:
     assert effects == [CheckGate(awaited)]
 
 
+def test_patience_with_a_disk_leaves_the_room_that_an_attempt_needs() -> None:
+    """That disk may have nothing to do with it; where snapshots go has."""
+    awaited = Awaited(room_bytes=5, disk="/data", disk_bytes=6, patience_seconds=100.0)
+    run = fresh(overrides=Overrides(awaited=awaited))
+    run, effects = happen(run, DeadlineExpired(), now=10.0)
+    assert effects == [CheckGate(awaited)]
+    run, _ = happen(run, GateHeld("no room"), now=10.0)
+    _, effects = happen(run, DeadlineExpired(), now=111.0)
+    assert effects == [CheckGate(Awaited(room_bytes=5))]
+
+
 @pytest.mark.parametrize(
     ("restored", "snapshot", "passed"),
     [(5, 8, True), (5, 5, False), (None, 8, False), (5, None, False)],
