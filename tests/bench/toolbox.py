@@ -9,7 +9,9 @@ peak of a step); so are, as scripts of their own, ``gradients_in_slices`` and se
 blocks of ``trainers.toolbox``. Peak and step time are those of the row, ``of it`` their
 part of the script's as it is, in the same run of ``advise`` (for scripts of their own,
 which have one each: of the plain script's). At the end the best that ``advise`` finds where six
-tenths of the plain peak are there, combinations among it. On a CPU.
+tenths of the plain peak are there, combinations among it. On a CPU, whose operations come
+one after another, as those of a GPU do: each convolution of TensorFlow on a CPU takes a buffer
+of fixed size, and peaks would tell how many happened to run at once.
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -66,7 +68,10 @@ class ToolboxRow:
 def advised(state: Path, given: list[str], *, jit: bool) -> Any:
     """What ``advise`` answers to the arguments ``given``; None: nothing."""
     spec = state / f"jit-{jit}.toml"
-    spec.write_text(f"[compute]\njit = {str(jit).lower()}\n")
+    spec.write_text(
+        f"[compute]\njit = {str(jit).lower()}\n"
+        '[environment]\nTF_NUM_INTEROP_THREADS = "1"\n'
+    )
     command = [
         *[str(Path(sys.executable).parent / "trainwarden"), "advise", "--json"],
         *["--state-dir", str(state), "--spec", str(spec), *given],
