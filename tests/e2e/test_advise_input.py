@@ -42,7 +42,7 @@ def read(i):
     return np.full((16,), i % 7, "float32")
 
 def sample(i):
-    x = tf.numpy_function(read, [i], tf.float32)
+    x = tf.numpy_function(read, [i], tf.float32, stateful=STATEFUL)
     x.set_shape([16])
     return x, tf.reduce_sum(x)
 
@@ -102,6 +102,25 @@ def test_a_pipeline_of_slices_is_cut_in_main_memory_and_reads_less_ahead(
 @pytest.mark.slow
 def test_a_map_in_python_is_called_side_by_side(trainwarden: Trainwarden) -> None:
     """Its samples come in order: the same, to the bit."""
-    found, _ = tried(trainwarden, IN_PYTHON, "parallel_maps", "arrays")
+    text = IN_PYTHON.replace("STATEFUL", "True")
+    found, left = tried(trainwarden, text, "parallel_maps", "arrays", "cache")
     assert found["map calls in parallel"]["numbers"] == "bits"
     assert found["as it is"]["fit"]["lone_maps"] == 1
+    assert "the same in each pass" in left["cache on disk"]
+
+
+@pytest.mark.slow
+def test_what_is_read_slowly_comes_from_a_cache_on_disk(
+    trainwarden: Trainwarden,
+) -> None:
+    """In the order of its shuffle, to the bit, and without the wait for it: 160 ms a step. Where
+    Python may give something else in each pass nobody is told to keep it."""
+    text = IN_PYTHON.replace("STATEFUL", "False").replace(
+        ".map(sample)", ".map(sample, num_parallel_calls=1).shuffle(16, seed=1)"
+    )
+    found, _ = tried(trainwarden, text, "cache")
+    cached = found["cache on disk before shuffle"]
+    assert cached["numbers"] == "bits"
+    assert cached["fit"]["cache_bytes"] > 400 * 16 * 4
+    plain = found["as it is"]
+    assert plain["fit"]["cache_bytes"] is None

@@ -3,7 +3,8 @@
 from supervisor.core.memory.alternatives import Alternative, AlternativeAxis, Numbers
 from supervisor.core.memory.best_combination import Compared
 from supervisor.core.memory.trial_results import NumbersFound, TrialOutcome, TrialResult
-from supervisor.runtime.measuring.alternative_trials import Advice, TrialQuestion
+from supervisor.runtime.measuring.alternative_trials import Advice
+from supervisor.runtime.measuring.trial_attempt import TrialQuestion
 from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
 
 LIMIT = 1000

@@ -110,6 +110,11 @@ def input_changes() -> Any:
     return _of("data.input_changes")
 
 
+def pipeline_cache() -> Any:
+    """The module by that name, of a process whose data are pipelines."""
+    return _of("data.pipeline_cache")
+
+
 def eager_state() -> Any | None:
     """The state of TensorFlow's eager operation seeds, where it is there and has any."""
     if not hasattr(sys.modules.get("tensorflow"), "data"):

@@ -27,9 +27,11 @@ class TriedData:
     read_ahead: int | None
     untimed: int
     lone_maps: int
+    cache_place: str
     array_bytes: int
     sizes: str
     fixed_size: str
+    cache_bytes: int | None = None
     streamed: bool = False
     half_size: bool = False
 
@@ -44,11 +46,13 @@ def change(held: HeldFit) -> TriedData:
     found = _as_given(source, size)
     if directive.trial_streamed and not source.stream():
         raise NotChangedError(NOT_STREAMED)
-    if directive.trial_parallel_maps:
-        source.dataset = _in_parallel(source.dataset)
-    if directive.trial_read_ahead is not None:
+    if directive.trial_read_ahead is not None:  # looks for a stage that copies have not
         ahead = directive.trial_read_ahead
         source.dataset = tf_data.input_changes().with_read_ahead(source.dataset, ahead)
+    if directive.trial_parallel_maps:
+        source.dataset = _in_parallel(source.dataset)
+    if directive.trial_cached:
+        source.dataset, found = _cached(held, found)
     if directive.trial_half_size:
         source.dataset = _halved(source.dataset, size)
     held.iterator.let_go(source.dataset)
@@ -68,6 +72,7 @@ def _as_given(source: DataSource, size: input_size.InputSize) -> TriedData:
         read_ahead=ahead,
         untimed=min(ahead or 0, MOST_UNTIMED) if (ahead or 0) > 1 else 0,
         lone_maps=changes.lone_maps(source.dataset) if own else 0,
+        cache_place=tf_data.pipeline_cache().place_of(source.dataset) if own else "",
         array_bytes=source.cut_bytes,
         sizes=size.kind,
         fixed_size=size.fixed,
@@ -79,6 +84,19 @@ def _in_parallel(dataset: Any) -> Any:
         return tf_data.input_changes().with_parallel_maps(dataset)
     except ValueError as error:
         raise NotChangedError(NOT_WRITTEN) from error
+
+
+def _cached(held: HeldFit, found: TriedData) -> tuple[Any, TriedData]:
+    """Its file is removed with the others of a trial."""
+    attempt, caches = held.attempt, tf_data.pipeline_cache()
+    steps = (attempt.directive.trial_steps or 1) + found.untimed
+    directory = attempt.paths.root / "cache"
+    directory.mkdir(mode=0o700)
+    try:
+        cached, size = caches.with_cache(held.source.dataset, directory, steps=steps)
+    except caches.NoCacheError as error:
+        raise NotChangedError(str(error)) from error
+    return cached, replace(found, cache_bytes=size)
 
 
 def _halved(dataset: Any, size: input_size.InputSize) -> Any:

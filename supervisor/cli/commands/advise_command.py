@@ -47,12 +47,8 @@ from supervisor.core.jobs.written_spec import written
 from supervisor.core.memory.alternatives import AlternativeAxis
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
-from supervisor.runtime.measuring.alternative_trials import (
-    Advice,
-    AdviseError,
-    AlternativeTrials,
-    TrialQuestion,
-)
+from supervisor.runtime.measuring.alternative_trials import Advice, AlternativeTrials
+from supervisor.runtime.measuring.trial_attempt import AdviseError, TrialQuestion
 from supervisor.runtime.recording.job_locator import JobFiles
 from supervisor.runtime.run_setup import Job
 

@@ -20,6 +20,7 @@ from supervisor.core.memory.alternatives import (
     Alternative,
     AlternativeAxis,
     Numbers,
+    has,
     title_of,
 )
 from supervisor.core.memory.best_combination import Compared
@@ -72,6 +73,10 @@ NO_SMALLER = (
     "{} took no less memory than fewer: a slice makes neither the whole batch, the sum of the"
     " gradients (as large as the weights, {}) nor {} smaller, and of such buffers there are as"
     " many at once as operations happen to run side by side{}"
+)
+CACHED = (
+    "cache on disk: its steps read from the file, as those of a second epoch do; the first"
+    " epoch writes it{}"
 )
 BUFFERS = "buffers of fixed size"
 OF_CONVOLUTIONS = "what a convolution takes beside it on a CPU"
@@ -214,6 +219,7 @@ def notes_of(advice: Advice) -> list[str]:
     found = [*_no_smaller(advice), *found]
     if any(is_tight(one.result, advice.question.limit_bytes) for one in advice.trials):
         found = [f"!: {TIGHT}", *found]
+    found.extend(_of_cache(advice))
     left_out = max(
         (one.result.fit.not_recomputed for one in advice.trials if one.result.fit),
         default=0,
@@ -224,6 +230,18 @@ def notes_of(advice: Advice) -> list[str]:
             " something (as Dropout and BatchNormalization do)"
         )
     return found
+
+
+def _of_cache(advice: Advice) -> Iterator[str]:
+    cached = [
+        one.result.fit
+        for one in advice.trials
+        if one.result.measured and has(one.combination, AlternativeAxis.CACHE)
+    ]
+    sizes = [fit.cache_bytes for fit in cached if fit is not None and fit.cache_bytes]
+    if cached:
+        size = f", of about {format_size(max(sizes))}" if sizes else ""
+        yield CACHED.format(size)
 
 
 def _no_smaller(advice: Advice) -> Iterator[str]:

@@ -38,6 +38,7 @@ class AlternativeAxis(enum.StrEnum):
     ARRAYS = "arrays"
     READ_AHEAD = "read_ahead"
     MAPS = "parallel_maps"
+    CACHE = "cache"
     SIZE = "size"
     CUDNN_AUTOTUNE = "cudnn_autotune"
     CUDNN_WORKSPACE = "cudnn_workspace"
@@ -122,6 +123,12 @@ AXES: Mapping[AlternativeAxis, AxisFacts] = {
         spec=None,
         script="dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE)",
     ),
+    AlternativeAxis.CACHE: AxisFacts(
+        title="cache on disk {}",
+        expected=Numbers.BITS,
+        spec=None,
+        script='dataset.cache("FILE")  # {}; a new FILE where the data or its code change',
+    ),
     AlternativeAxis.SIZE: AxisFacts(
         title="half the size of {}",
         expected=Numbers.DIFFERENT,
@@ -182,7 +189,7 @@ class Alternative:
     @property
     def title(self) -> str:
         """As people read it."""
-        return AXES[self.axis].title.format(self.value)
+        return AXES[self.axis].title.format(self.value).rstrip()
 
     @property
     def expected(self) -> Numbers:
@@ -313,6 +320,7 @@ def _of_data(fit: TrialFit) -> list[Alternative]:
             axis=AlternativeAxis.READ_AHEAD, value=AUTOTUNE if little else ONE_AHEAD
         ),
         Alternative(axis=AlternativeAxis.MAPS, value=PARALLEL),
+        Alternative(axis=AlternativeAxis.CACHE, value=fit.cache_place),
         Alternative(axis=AlternativeAxis.SIZE, value=fit.sizes or "inputs"),
     ]
 
@@ -364,6 +372,17 @@ def _why_no_maps(
     return "there is no map whose calls TensorFlow makes one after another"
 
 
+def _why_no_cache(
+    _alternative: Alternative, fit: TrialFit, _peak_bytes: int | None
+) -> str | None:
+    if fit.cache_place:
+        return None
+    return (
+        "no pipeline of the script's own reads or computes what is the same in each pass,"
+        " and has no cache of it"
+    )
+
+
 def _why_not_smaller(
     alternative: Alternative, fit: TrialFit, _peak_bytes: int | None
 ) -> str | None:
@@ -397,6 +416,7 @@ _RULES: Mapping[
     AlternativeAxis.ARRAYS: _why_not_streamed,
     AlternativeAxis.READ_AHEAD: _why_not_read_ahead,
     AlternativeAxis.MAPS: _why_no_maps,
+    AlternativeAxis.CACHE: _why_no_cache,
     AlternativeAxis.SIZE: _why_not_smaller,
     AlternativeAxis.CUDNN_AUTOTUNE: _why_not_on_gpu,
     AlternativeAxis.CUDNN_WORKSPACE: _why_not_on_gpu,

@@ -6,97 +6,40 @@ that there is something to compare with. At the end it is tried as it is again: 
 then is what the machine, or the script by itself, does.
 """
 
-import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.result import FIGURES, Diagnosis
-from supervisor.core.jobs.spec import MemorySpec, Spec
 from supervisor.core.memory import best_combination, trial_results
 from supervisor.core.memory.alternatives import (
     AS_IT_IS,
-    ON,
     AlternativeAxis,
     Combination,
     NotTried,
-    has,
     of_slices,
-    read_ahead_of,
-    size_of_slice,
     slices_in,
     title_of,
     to_try,
-    variables_of,
 )
 from supervisor.core.memory.best_combination import Compared
-from supervisor.core.memory.bfc_map import MemoryMap, handed_out_whole
-from supervisor.core.memory.trial_results import TrialOutcome, TrialResult, asked
+from supervisor.core.memory.trial_results import TrialOutcome, TrialResult
 from supervisor.core.memory.trials_left import most_combinations, slices_left
 from supervisor.core.text.log_level import Notifier
-from supervisor.core.text.units import format_duration, format_size, format_step
-from supervisor.host.launch.launcher import LaunchError
-from supervisor.runtime.measuring import measured_attempt
-from supervisor.runtime.measuring.measured_attempt import TakesTooLongError
+from supervisor.core.text.units import format_size, format_step
+from supervisor.runtime.measuring.trial_attempt import (
+    AdviseError,
+    TrialAttempt,
+    TrialQuestion,
+)
 from supervisor.runtime.measuring.trial_countdown import TrialCountdown
 from supervisor.runtime.run_setup import Job
-from supervisor.wire.event_file import Record, RecordKind
-from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.reasons import RefusalReason
-from supervisor.wire.records.trial_records import TrialEnd, TrialFit, TrialStep
+from supervisor.wire.records.trial_records import TrialFit
 
-NO_FIT = (
-    "the script came to its end without a call of model.fit: there is nothing to try"
-)
 NEVER_REACHED = "the script failed before its first step: no alternative can be tried"
-NOT_SLICED = "the batch is not sliced"
-GOES_ON = (
-    "the trial went on in {} slices; a run finds its own number, and may need more"
-)
-HANDED_OUT_WHOLE = (
-    " (the allocator does not cut a free block that is not twice as large): with other blocks"
-    " beside it, in a run, it may fit"
-)
-SMALLER_BATCH = "the first batch has too few samples for that: it has {} of such slices"
 COMBINATIONS = 3
 """That are tried at most."""
-NO_ROOM = frozenset(
-    {
-        Cause.DEVICE_OOM,
-        Cause.DEVICE_OOM_FRAGMENTATION,
-        Cause.CUDNN_ALLOC,
-        Cause.HOST_OOM,
-    }
-)
-
-
-class AdviseError(Exception):
-    """There is no advice: the sentence says why."""
-
-    def __init__(self, sentence: str, *, failed: AttemptPaths | None = None) -> None:
-        self.failed = failed
-        """The attempt that failed by itself, if that is why."""
-        super().__init__(sentence)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialQuestion:
-    """What is to be tried, and within what."""
-
-    limit_bytes: int | None
-    """Of the allocator; None: there is none."""
-    on_gpu: bool
-    """Whether training is to see the GPUs of the job; else it is on the CPU."""
-    pool_bytes: int
-    """Main memory that a trial on the CPU without a limit may use."""
-    steps: int
-    patience_seconds: float
-    """For each trial."""
-    only: frozenset[AlternativeAxis]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +245,17 @@ class AlternativeTrials:
 
     # --- one trial ---
 
+    def _trial(self, combination: Combination, *, limited: bool) -> TrialResult:
+        """Raises AdviseError."""
+        self._count += 1
+        began = time.monotonic()
+        attempt = TrialAttempt(self._job, self._question, self._root / str(self._count))
+        result = attempt.run(combination, limited=limited, batch=self._batch)
+        self._countdown.took(time.monotonic() - began)
+        if not (result.measured or combination):
+            self._failed = attempt.failed_by_itself
+        return result
+
     def _tried(self, combination: Combination) -> TrialResult:
         self._say(f"trying: {title_of(combination)} ({self._countdown.begin()})")
         result = self._ruled_out(combination) or self._trial(combination, limited=True)
@@ -322,189 +276,6 @@ class AlternativeTrials:
             outcome=TrialOutcome.NOT_TRIED,
             because=f"it needs {format_size(least)} or more",
         )
-
-    def _trial(self, combination: Combination, *, limited: bool) -> TrialResult:
-        self._count += 1
-        began = time.monotonic()
-        root = self._root / str(self._count)
-        (root / "tmp").mkdir(parents=True, mode=0o700)
-        spec = self._spec(combination, limited=limited, temporary=root / "tmp")
-        job = replace(self._job, spec=spec)
-        paths, directive = measured_attempt.planned(job, root)
-        heard: list[Record] = []
-        try:
-            measured_attempt.hear(
-                spec,
-                self._directed(directive, combination),
-                paths,
-                patience_seconds=self._question.patience_seconds,
-                tell=heard.append,
-            )
-        except LaunchError as error:
-            raise AdviseError(str(error)) from error
-        except TakesTooLongError:
-            patience = format_duration(self._question.patience_seconds)
-            because = f"it was not over in {patience} (--patience)"
-            outcome = TrialOutcome.FAILED, because
-        else:
-            outcome = self._outcome(heard, spec, paths, combination)
-        result = trial_results.judged(
-            _result(heard, combination, outcome, limited=limited),
-            self._question.limit_bytes,
-        )
-        self._countdown.took(time.monotonic() - began)
-        if result.measured or combination:
-            shutil.rmtree(root, ignore_errors=True)
-        else:
-            self._failed = None if outcome[1] == NO_FIT else paths
-        return result
-
-    def _spec(
-        self, combination: Combination, *, limited: bool, temporary: Path
-    ) -> Spec:
-        """The job's, where nothing is saved. ``temporary``: where it leaves what it has no
-        time to remove, as it ends at once."""
-        spec, question = self._job.spec, self._question
-        limit = question.limit_bytes if limited else None
-        environment = {"TMPDIR": str(temporary), **spec.environment}
-        changes: dict[str, Any] = {
-            "snapshots": spec.snapshots.model_copy(
-                update={"memory": None, "remote": None}
-            )
-        }
-        if question.on_gpu:
-            changes["memory"] = MemorySpec(gpu=limit)
-        else:
-            changes["memory"] = MemorySpec(cpu=limit or question.pool_bytes)
-            changes["gpus"] = ()
-            environment["JAX_PLATFORMS"] = "cpu"
-        environment.update(variables_of(combination))
-        return spec.model_copy(update={**changes, "environment": environment})
-
-    def _directed(self, directive: Directive, combination: Combination) -> Directive:
-        slices = slices_in(combination)
-        jit = asked(combination, AlternativeAxis.JIT)
-        calls = asked(combination, AlternativeAxis.STEPS_PER_EXECUTION)
-        recompute = has(combination, AlternativeAxis.RECOMPUTATION)
-        size = size_of_slice(self._batch or 1, slices) if slices > 1 else None
-        return replace(
-            directive,
-            trial_steps=self._question.steps,
-            trial_optimizer=asked(combination, AlternativeAxis.OPTIMIZER),
-            trial_steps_per_execution=None if calls is None else int(calls),
-            trial_read_ahead=read_ahead_of(combination),
-            trial_parallel_maps=has(combination, AlternativeAxis.MAPS),
-            trial_streamed=has(combination, AlternativeAxis.ARRAYS),
-            trial_half_size=has(combination, AlternativeAxis.SIZE),
-            slice_size=size or directive.slice_size,
-            precision=asked(combination, AlternativeAxis.PRECISION)
-            or directive.precision,
-            jit=directive.jit if jit is None else jit == ON,
-            recompute=recompute or directive.recompute,
-        )
-
-    def _outcome(
-        self,
-        heard: Sequence[Record],
-        spec: Spec,
-        paths: AttemptPaths,
-        combination: Combination,
-    ) -> tuple[TrialOutcome, str]:
-        told = {record.kind: record.fields for record in heard}
-        refused = told.get(RecordKind.REFUSED)
-        if refused is not None:
-            reason = RefusalReason.read(refused.get("reason"))
-            no_room = reason is RefusalReason.MEMORY
-            outcome = TrialOutcome.NO_ROOM if no_room else TrialOutcome.NOT_APPLIED
-            return outcome, str(refused.get("sentence", ""))
-        if RecordKind.TRIAL_END in told:
-            return _applied(told, combination)
-        if told.get(RecordKind.FINISHED, {}).get("exit_code") == 0:
-            return TrialOutcome.FAILED, NO_FIT
-        found = measured_attempt.diagnosis_of(spec, paths)
-        if found.cause in NO_ROOM:
-            return TrialOutcome.NO_ROOM, _shortage(
-                found, measured_attempt.map_of(paths)
-            )
-        reasons = found.because
-        return TrialOutcome.FAILED, reasons[0].text if reasons else str(found.cause)
-
-
-def _shortage(found: Diagnosis, memory_map: MemoryMap | None) -> str:
-    """What was asked for, and what there was of it; empty: it is not known."""
-    figures = (one.text for one in found.because if one.signature == FIGURES)
-    said = next(figures, "").removesuffix(".")
-    asked = None if found.memory is None else found.memory.requested_bytes
-    if not said or asked is None or memory_map is None:
-        return said
-    whole = handed_out_whole(memory_map, asked_bytes=asked)
-    if whole is None:
-        return said
-    held, needed = format_size(whole.size), format_size(whole.requested_size)
-    return f"{said}, {held} of it for a block of {needed}{HANDED_OUT_WHOLE}"
-
-
-def _applied(
-    told: dict[str, dict[str, Any]], combination: Combination
-) -> tuple[TrialOutcome, str]:
-    """Whether what was measured is what was asked for."""
-    fit = TrialFit.from_json(told.get(RecordKind.TRIAL_FIT, {}))
-    precision = asked(combination, AlternativeAxis.PRECISION)
-    if fit is not None and precision not in {None, fit.precision}:
-        return (
-            TrialOutcome.NOT_APPLIED,
-            f"the script sets its own dtype policy, {fit.precision}",
-        )
-    if (
-        fit is not None
-        and asked(combination, AlternativeAxis.RECOMPUTATION)
-        and not fit.recomputed
-    ):
-        return TrialOutcome.NOT_APPLIED, "no layer of the model can be computed again"
-    return _as_sliced(told, slices_in(combination))
-
-
-def _as_sliced(
-    told: dict[str, dict[str, Any]], slices: int
-) -> tuple[TrialOutcome, str]:
-    """Whether it stayed at so many ``slices``, as a run would; 1: as the batch is."""
-    made = told.get(RecordKind.MICROBATCH, {}).get("slices")
-    if slices in {1, made}:
-        return TrialOutcome.MEASURED, ""
-    if made is None:
-        notice = told.get(RecordKind.NOTICE, {})
-        return TrialOutcome.NOT_APPLIED, str(notice.get("sentence", NOT_SLICED))
-    if made > slices:  # a step too near the limit took a smaller one
-        return TrialOutcome.TOO_NEAR, GOES_ON.format(made)
-    return TrialOutcome.NOT_APPLIED, SMALLER_BATCH.format(made)
-
-
-def _result(
-    heard: Sequence[Record],
-    combination: Combination,
-    outcome: tuple[TrialOutcome, str],
-    *,
-    limited: bool,
-) -> TrialResult:
-    told = {record.kind: record.fields for record in heard}
-    steps = (
-        TrialStep.from_json(record.fields)
-        for record in heard
-        if record.kind == RecordKind.TRIAL_STEP
-    )
-    sliced = told.get(RecordKind.MICROBATCH, {})
-    deviations, made = sliced.get("deviations", ()), sliced.get("slices")
-    return TrialResult(
-        combination=combination,
-        outcome=outcome[0],
-        because=outcome[1],
-        fit=TrialFit.from_json(told.get(RecordKind.TRIAL_FIT, {})),
-        steps=tuple(one for one in steps if one is not None),
-        end=TrialEnd.from_json(told.get(RecordKind.TRIAL_END, {})),
-        deviations=tuple(map(str, deviations)),
-        slices_made=made if type(made) is int else None,
-        limited=limited,
-    )
 
 
 def _said(result: TrialResult) -> str:

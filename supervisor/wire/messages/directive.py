@@ -148,6 +148,8 @@ class Directive(JsonRecord):
     many as TensorFlow likes; None: as the script has it."""
     trial_parallel_maps: bool = False
     """In a trial: each ``map`` of a pipeline makes its calls side by side."""
+    trial_cached: bool = False
+    """In a trial: what a pipeline reads and computes alike in each pass comes from a file."""
     trial_streamed: bool = False
     """In a trial: batches are cut from arrays in main memory, of which the framework gets no
     copy."""

@@ -49,6 +49,11 @@ class TrialFit(JsonRecord):
     many batches were read ahead, at most, while that call was traced."""
     lone_maps: int = 0
     """Stages of the pipeline whose calls TensorFlow makes one after another."""
+    cache_place: str = ""
+    """Where in the pipeline a cache belongs, in words; empty: nothing is read or computed
+    there that is the same in each pass."""
+    cache_bytes: int | None = None
+    """Of a cache of all the data, on disk; None: not known, or there is none."""
     array_bytes: int = 0
     """Of arrays that the framework may hold whole, as training data."""
     streamed: bool = False

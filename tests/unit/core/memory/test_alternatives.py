@@ -40,6 +40,7 @@ FIT = replace(
     jit=True,
     read_ahead=0,
     lone_maps=1,
+    cache_place="before shuffle",
     array_bytes=50 * MIB,
     sizes="images",
     convolutions=3,
@@ -96,6 +97,7 @@ def test_all_is_tried_where_nothing_stands_against_it() -> None:
         ),
         (replace(FIT, read_ahead=8), None, AlternativeAxis.READ_AHEAD, "main memory"),
         (replace(FIT, lone_maps=0), None, AlternativeAxis.MAPS, "no map"),
+        (replace(FIT, cache_place=""), None, AlternativeAxis.CACHE, "the same"),
         (replace(FIT, sizes=""), None, AlternativeAxis.SIZE, "does not say"),
         (
             replace(FIT, xla_flags="--x"),

@@ -16,11 +16,8 @@ from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.trial_results import TrialOutcome
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.runtime.measuring import measured_attempt
-from supervisor.runtime.measuring.alternative_trials import (
-    Advice,
-    AlternativeTrials,
-    TrialQuestion,
-)
+from supervisor.runtime.measuring.alternative_trials import Advice, AlternativeTrials
+from supervisor.runtime.measuring.trial_attempt import TrialQuestion
 from supervisor.runtime.run_setup import Job
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.messages.directive import Directive
@@ -239,11 +236,19 @@ def test_what_is_changed_of_the_data_is_told_to_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a trial each, and in no other."""
-    fit = replace(FIT, read_ahead=8, lone_maps=2, array_bytes=50, sizes="images")
+    fit = replace(
+        FIT,
+        read_ahead=8,
+        lone_maps=2,
+        cache_place="before shuffle",
+        array_bytes=50,
+        sizes="images",
+    )
     axes = (
         AlternativeAxis.ARRAYS,
         AlternativeAxis.READ_AHEAD,
         AlternativeAxis.MAPS,
+        AlternativeAxis.CACHE,
         AlternativeAxis.SIZE,
     )
     found, asked = asked_of(tmp_path, monkeypatch, fit, *axes)
@@ -252,17 +257,19 @@ def test_what_is_changed_of_the_data_is_told_to_the_process(
             one.trial_streamed,
             one.trial_read_ahead,
             one.trial_parallel_maps,
+            one.trial_cached,
             one.trial_half_size,
         )
         for _, one in asked
     ]
-    plain = (False, None, False, False)
+    plain = (False, None, False, False, False)
     assert changes[0] == plain
-    assert changes[1:5] == [
-        (True, None, False, False),
-        (False, 1, False, False),
-        (False, None, True, False),
-        (False, None, False, True),
+    assert changes[1:6] == [
+        (True, None, False, False, False),
+        (False, 1, False, False, False),
+        (False, None, True, False, False),
+        (False, None, False, True, False),
+        (False, None, False, False, True),
     ]
     assert changes[-1] == plain
     assert found.not_tried == ()

@@ -218,10 +218,20 @@ def copy(dataset: Any, *, change: Callable[[Any], None] = _unchanged) -> Any:
     Raises:
         tf.errors.OpError, ValueError: a pipeline that TensorFlow cannot write down.
     """
-    written = gen_dataset_ops.dataset_to_graph_v2(
+    graph = written(dataset)
+    change(graph)
+    return made_of(graph, dataset.element_spec)
+
+
+def written(dataset: Any) -> Any:
+    """The graph of a dataset that yields the same and shares neither shuffling nor caches.
+
+    Raises tf.errors.OpError: TensorFlow cannot write it down.
+    """
+    found = gen_dataset_ops.dataset_to_graph_v2(
         dataset._variant_tensor, external_state_policy=IGNORE_EXTERNAL_STATE
     )
-    graph = graph_pb2.GraphDef.FromString(written.numpy())
+    graph = graph_pb2.GraphDef.FromString(found.numpy())
     by_name = {node.name: node for node in graph.node}
     for node in graph.node:
         if node.op in SHARED:
@@ -230,9 +240,13 @@ def copy(dataset: Any, *, change: Callable[[Any], None] = _unchanged) -> Any:
             resource.op = maker
             resource.ClearField("attr")
             del resource.input[:]
-    change(graph)
+    return graph
+
+
+def made_of(graph: Any, element_spec: Any) -> Any:
+    """The dataset of a ``graph``. Raises tf.errors.OpError: it is none."""
     variant = gen_experimental_dataset_ops.dataset_from_graph(graph.SerializeToString())
-    return dataset_ops._VariantDataset(variant, dataset.element_spec)
+    return dataset_ops._VariantDataset(variant, element_spec)
 
 
 __all__ = ["is_op_determinism_enabled"]
