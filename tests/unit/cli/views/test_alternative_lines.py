@@ -25,7 +25,7 @@ from supervisor.core.memory.alternatives import (
 )
 from supervisor.core.memory.best_combination import Compared
 from supervisor.core.memory.trial_results import NumbersFound, TrialOutcome, TrialResult
-from tests.support.advice import advice, measured
+from tests.support.advice import FIT, advice, measured
 
 IN_A_SPEC = "  in a spec: "
 JIT = Alternative(axis=AlternativeAxis.JIT, value=ON)
@@ -268,3 +268,21 @@ def test_slices_that_take_no_less_memory_say_why(
     assert note.endswith(end)
     less = advice(measured(), measured(of_slices(2), peak=400))
     assert not any("no less memory" in one for one in lines(less, None))
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(3 * 2**30, ", of about 3.00 GiB"), (None, "")]
+)
+def test_what_a_cache_on_disk_takes_is_told(size: int | None, said: str) -> None:
+    """With the epoch that it saves nothing of, and the place where it belongs."""
+    place = "before shuffle"
+    cache = Alternative(axis=AlternativeAxis.CACHE, value=place)
+    tried = measured(cache, ratio=0.4)
+    fit = replace(tried.result.fit or FIT, cache_place=place, cache_bytes=size)
+    cached = replace(tried, result=replace(tried.result, fit=fit))
+    found = list(lines(advice(measured(), cached), None))
+    (note,) = [one for one in found if one.startswith("note: cache on disk")]
+    assert note.endswith(f"the first epoch writes it{said}")
+    assert any(f'dataset.cache("FILE")  # {place}' in one for one in found)
+    plain = list(lines(advice(measured()), None))
+    assert not any("cache" in one for one in plain)
