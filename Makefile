@@ -90,12 +90,12 @@ docs: $(VENV)/.docs ## build a site from docs/ (20 s); fails on links that lead 
 	$(BIN)/python -m sphinx -q -W --keep-going -E -c docs/site -d build/doctrees . build/site
 	@echo "the pages are in build/site/index.html"
 
-pictures: $(VENV)/.installed ## draw dashboards (from a real Prometheus) and terminals for docs/ (8 min)
+pictures: $(VENV)/.installed ## draw dashboards (from a real Prometheus) and terminals for docs/ (12 min)
 	$(BIN)/python -m tests.support.pictures
 	TRAINWARDEN_PICTURES=docs/pictures $(BIN)/python -m pytest -q -m slow \
 		tests/e2e/test_terminal_recordings_slow.py
 
-certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
+certify: $(VENV)/.installed ## kill every kind of run and compare every bit (30 min)
 	$(BIN)/python -m tests.certify.certify
 
 certify-jax: $(VENV)/.installed $(VENV)/other-backends ## the same for Keras on JAX
@@ -112,10 +112,10 @@ certify-standby: $(VENV)/.installed ## kill them, and go on in processes that ha
 certify-torch: $(VENV)/.installed $(VENV)/torch-backend ## the same for Keras on PyTorch
 	$(BIN)/python -m tests.certify.certify --backend torch $(ONLY)
 
-certify-oom: $(VENV)/.installed ## unseeded scripts run out of memory and are killed (20 min)
+certify-oom: $(VENV)/.installed ## unseeded scripts run out of memory and are killed (30 min)
 	$(BIN)/python -m tests.certify.out_of_memory $(ONLY)
 
-certify-mutations: $(VENV)/.installed ## forget each part of a snapshot in turn: the proof must see it (25 min)
+certify-mutations: $(VENV)/.installed ## forget each part of a snapshot in turn: the proof must see it (20 min)
 	$(BIN)/python -m tests.certify.mutations $(ONLY)
 
 # Orbax is measured beside our snapshots where it installs; nothing else sees it.
