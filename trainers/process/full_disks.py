@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,14 @@ MOST = 500
 """Characters of a place that is told: a report has to fit on a full disk itself."""
 _SIGNS = ("No space left on device", "Errno 28]")
 """In the words of libraries that raise exceptions of their own."""
+_NAMED = (
+    re.compile(r"\bfilename = '([^'\n]+)'"),  # HDF5
+    re.compile(r"(/[^\n;:'\"]+)[;:] No space left on device"),  # TensorFlow, RocksDB
+    re.compile(
+        r"No space left on device: '([^'\n]+)'"
+    ),  # one of Python's, in another's words
+)
+"""Files in such words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +71,18 @@ def _failed_files(error: BaseException) -> list[str] | None:
     for one in allocation_subject.chain(error):
         if isinstance(one, OSError) and one.errno == errno.ENOSPC:
             full = True
-            if isinstance(one.filename, str):
-                files.append(one.filename)
+            named = one.filename if isinstance(one.filename, str) else None
+            files += file_in(str(one)) if named is None else [named]
         elif any(sign in str(one) for sign in _SIGNS):
             full = True
+            files += file_in(str(one))
     return files if full else None
+
+
+def file_in(words: str) -> list[str]:
+    """The file that could not be written, as the ``words`` of an error name it, if they do."""
+    found = (one.search(words) for one in _NAMED)
+    return [match[1] for match in found if match is not None][:1]
 
 
 def _near() -> Iterable[str]:

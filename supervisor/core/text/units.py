@@ -63,13 +63,28 @@ def parse_timespan(text: str) -> float | None:
     return sum(known) if known and len(known) == len(parts) else None
 
 
+_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
 def format_size(size: float) -> str:
     """Bytes for people: ``612 MiB``, ``1.50 GiB``."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+    for unit, factor in _UNITS:
         if abs(size) >= factor:
             value = size / factor
             return f"{value:.2f} {unit}" if unit == "GiB" else f"{value:.0f} {unit}"
     return f"{size:.0f} bytes"
+
+
+def sizes_apart(one: int, other: int) -> tuple[str, str]:
+    """Both for people, in units that show which is more: ``7816 KiB`` beside ``8192 KiB``."""
+    found = format_size(one), format_size(other)
+    if one == other or found[0] != found[1]:
+        return found
+    for unit, factor in _UNITS[1:]:
+        told = f"{one / factor:.0f} {unit}", f"{other / factor:.0f} {unit}"
+        if told[0] != told[1]:
+            return told
+    return f"{one} bytes", f"{other} bytes"
 
 
 def format_loss(loss: float) -> str:

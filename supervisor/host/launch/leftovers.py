@@ -24,7 +24,7 @@ from supervisor.core.lifecycle.events import (
     Unkillable,
 )
 from supervisor.core.remediation.overrides import Awaited
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import format_size, sizes_apart
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.process.child_process import Process
 from supervisor.host.process.marker_scan import marker_of
@@ -182,16 +182,17 @@ class Leftovers:
         if awaited.room_bytes is not None:
             free = room(disk, wanted=awaited.room_bytes)
             if free < awaited.room_bytes:
+                free_text, needed = sizes_apart(free, awaited.room_bytes)
                 return GateHeld(
-                    f"{format_size(free)} are free on the disk of {disk}, "
-                    f"{format_size(awaited.room_bytes)} are needed"
+                    f"{free_text} are free on the disk of {disk}, {needed} are needed"
                 )
         if awaited.disk is not None:
             left = local_disks.free_bytes(awaited.disk)
             if left is not None and left < awaited.disk_bytes:
+                free_text, needed = sizes_apart(left, awaited.disk_bytes)
                 return GateHeld(
-                    f"{format_size(left)} are free on the disk mounted at {awaited.disk}, "
-                    f"{format_size(awaited.disk_bytes)} are needed"
+                    f"{free_text} are free on the disk mounted at {awaited.disk}, "
+                    f"{needed} are needed"
                 )
         return GateClear()
 

@@ -20,6 +20,7 @@ from supervisor.core.text.units import (
     parse_size,
     parse_timespan,
     shortened,
+    sizes_apart,
 )
 
 
@@ -181,3 +182,27 @@ def test_a_loss_has_its_own_step(
 ) -> None:
     """Where it is not the one beside it, which the reader would take it for."""
     assert format_loss_at(loss, of_step=of_step, step=step, shown=shown) == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (7816 * 2**10, 8 * 2**20, ("7816 KiB", "8192 KiB")),
+        (3 * 2**20, 8 * 2**20, ("3 MiB", "8 MiB")),
+        (8 * 2**20, 8 * 2**20, ("8 MiB", "8 MiB")),
+        (2**30, 2**30 + 2**20, ("1024 MiB", "1025 MiB")),
+        (2**30, 2**30 + 1, ("1073741824 bytes", "1073741825 bytes")),
+    ],
+)
+def test_sizes_beside_each_other_show_which_is_more(
+    one: int, other: int, said: tuple[str, str]
+) -> None:
+    """However near they are."""
+    assert sizes_apart(one, other) == said
+
+
+@given(st.integers(0, 2**50), st.integers(0, 2**50))
+def test_unlike_sizes_are_unlike_in_words(one: int, other: int) -> None:
+    """And like ones alike."""
+    told = sizes_apart(one, other)
+    assert (told[0] == told[1]) == (one == other)

@@ -1,13 +1,14 @@
 """Which disk was full when an exception ended the script."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.small_disk import fill, mounted
 from trainers.process.crash_report import report
-from trainers.process.full_disks import full_disk
+from trainers.process.full_disks import file_in, full_disk
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 
@@ -29,6 +30,43 @@ def test_the_disk_of_the_file_that_is_named(tmp_path: Path) -> None:
         assert (found.mount_point, found.size_bytes) == (str(disk), 8 << 20)
         assert found.named
         assert found.free_bytes > 7 << 20
+
+
+HDF5 = (
+    "[Errno 28] Can't synchronously write data (file write failed: time = Sat Nov 28 02:05:19"
+    " 2026\n, filename = '{}', file descriptor = 7, errno = 28, error message = 'No space left"
+    " on device', buf = 0x1, total write size = 4, bytes this sub-write = 4, offset = 0)"
+)
+TENSORFLOW = "{}; No space left on device [Op:SaveV2]"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda file: OSError(errno.ENOSPC, HDF5.format(file)),
+        lambda file: RuntimeError(TENSORFLOW.format(file)),
+        lambda file: RuntimeError(
+            str(OSError(errno.ENOSPC, "No space left on device", file))
+        ),
+    ],
+    ids=["HDF5", "TensorFlow", "another's words"],
+)
+def test_the_disk_of_the_file_that_only_the_words_name(
+    error: Callable[[str], Exception], tmp_path: Path
+) -> None:
+    """Libraries name it in their own."""
+    with mounted(tmp_path / "disk", "8m") as disk:
+        found = full_disk(error(str(disk / "weights 2.h5")))
+        assert found is not None
+        assert (found.mount_point, found.named) == (str(disk), True)
+
+
+@pytest.mark.parametrize(
+    "words", ["No space left on device", "model.h5: No space left on device (28)", ""]
+)
+def test_words_that_name_none(words: str) -> None:
+    """A name without its directory may be any."""
+    assert file_in(words) == []
 
 
 @pytest.mark.parametrize(

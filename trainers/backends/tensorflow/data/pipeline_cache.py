@@ -21,9 +21,7 @@ from trainers.backends.tensorflow.data import data_compat as compat
 from trainers.backends.tensorflow.functions.operation_types import CHANGING, RANDOM
 
 _DATASET = re.compile(r"Dataset(V\d+)?$")
-_ANEW = re.compile(
-    r"^(Shuffle|Repeat|Random|Sampling|Iterator|Generator)"
-)
+_ANEW = re.compile(r"^(Shuffle|Repeat|Random|Sampling|Iterator|Generator)")
 """Stages, or sources, that are another thing in each pass, or have no end."""
 _CACHES = re.compile(r"^(Cache|Snapshot|Save)")
 _READERS = re.compile(r"^(TFRecord|TextLine|FixedLengthRecord|Sql|LMDB)")
