@@ -36,6 +36,7 @@ from supervisor.core.text.log_level import Notifier
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import Launcher, Name
 from supervisor.host.launch.unit_main import forget_earlier_runs
+from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
@@ -281,6 +282,7 @@ def supervisor_for(
     planned: PlannedEnds = NOTHING_PLANNED,
     notifications: RunNotifications | None = None,
     disks: DiskNotifications | None = None,
+    ballast: Ballast | None = None,
 ) -> Supervisor:
     """What drives the run; it does not know yet what its last supervisor left undone.
 
@@ -318,6 +320,7 @@ def supervisor_for(
         devices=observer.devices_of(spec.gpus),
         notifications=notifications,
         disks=disks,
+        ballast=ballast,
     )
 
 

@@ -52,6 +52,7 @@ from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
 from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
+from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.process_tree import ProcessTree
@@ -114,6 +115,8 @@ class Supervisor:
     """Who is told of the run; None: nobody."""
     disks: DiskNotifications | None = None
     """Told which disks cannot be written; None: nobody is."""
+    ballast: Ballast | None = None
+    """As ``RunRecorder`` has it."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: RunRecorder = field(init=False)
@@ -129,7 +132,11 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.recorder = RunRecorder(
-            row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
+            row=self.row,
+            ledger=self.ledger,
+            clock=self.clock,
+            say=self.say,
+            ballast=self.ballast,
         )
         archive = RunArchive(self.ledger)
         self.progress = ProgressRecorder(
@@ -241,7 +248,7 @@ class Supervisor:
 
     def finish(self) -> None:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""
-        self.recorder.flush()
+        self.recorder.finish(self.run.state)
         self.standby.finish()
         self._release_memory()
         if self.disks is not None:

@@ -42,6 +42,7 @@ from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.input_relay import InputRelay, relay_of
+from supervisor.host.ledger.ballast import OF_A_RUN_BYTES, Ballast
 from supervisor.host.ledger.ledger import IncidentRow, Ledger, LedgerError
 from supervisor.host.notifications.notification_sender import problem_of
 from supervisor.host.service.clock import Clock
@@ -289,6 +290,8 @@ class ForegroundRun:
                 shown.say(sentence, level=LogLevel.WARNING)
 
         population = self.observer.population
+        ballast = Ballast(begun.paths.root / "ballast", OF_A_RUN_BYTES)
+        ballast.hold()
         supervisor = supervisor_for(
             begun,
             launcher=DirectLauncher(environments=population.environments, relay=relay),
@@ -303,6 +306,7 @@ class ForegroundRun:
                 look=in_place(where_to_look(begun.job.name)),
             ),
             disks=disks,
+            ballast=ballast,
         )
         settle(supervisor, begun)
         self.termination.of = supervisor

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BYTES = 8 * 1024 * 1024
+OF_A_RUN_BYTES = 512 * 1024
+"""For one run, whose end is all that has to be written then: a page of each table and of each
+index, and the same in the journal."""
 ROOM = 8
 """The disk has to have so many times the ballast free before it is taken up again."""
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field
 
-from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.job_status import JobState, state_words
 from supervisor.core.lifecycle.effects import (
     Effect,
     Quarantine,
@@ -21,6 +21,7 @@ from supervisor.core.metrics.run_counters import (
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel, Notifier
+from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.service.clock import Clock
 
@@ -28,6 +29,11 @@ SNAPSHOT_SECONDS = 300.0
 """How long the news of a newer snapshot may wait to be written down: that waits for the
 disk, and everybody whom the loop serves with it. How far an attempt came is asked of its
 snapshots themselves, once it has ended."""
+
+NOT_WRITTEN = (
+    "{}. This run is {}, and that could not be written down: status and history say something"
+    " else of it, and the same command would go on from its newest snapshot"
+)
 
 
 @dataclass(kw_only=True)
@@ -38,6 +44,8 @@ class RunRecorder:
     ledger: Ledger
     clock: Clock
     say: Notifier
+    ballast: Ballast | None = None
+    """Room for what has to be written at the end; None: somebody else keeps it."""
     _unwritten: list[Callable[[], None]] = field(
         default_factory=list[Callable[[], None]]
     )
@@ -157,6 +165,19 @@ class RunRecorder:
         self._unwritten.append(write)
         if not self._open:
             self.flush()
+
+    def finish(self, state: JobState) -> None:
+        """The run has ended in ``state``: write down all of it, on a full disk into the room
+        of the ballast. What cannot be is said: nobody would know of it later."""
+        self.flush()
+        ballast = self.ballast
+        if self.problem is not None and ballast is not None and ballast.drop():
+            self.flush()
+        if self.problem is not None:
+            said = NOT_WRITTEN.format(self.problem, state_words(state))
+            self.say(said, level=LogLevel.ERROR)
+        if ballast is not None:
+            ballast.drop()
 
     def flush(self) -> None:
         """Write what is due, in order; a full disk delays it, and loses nothing."""

@@ -10,13 +10,17 @@ from typing_extensions import override
 
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.metrics.run_counters import UNKEPT_SECONDS
 from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.text.log_level import LogLevel
+from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.runtime.recording.run_recorder import SNAPSHOT_SECONDS, RunRecorder
 from tests.support.lives import fresh
 from tests.support.long_life import WoundClock
+from tests.support.looked_at import ran_out_of_memory
+from tests.support.small_disk import fill, mounted
 
 
 class BothClocks(WoundClock):
@@ -141,3 +145,65 @@ def test_time_between_attempts_goes_on_under_the_next_supervisor(
         assert stored is not None
         assert stored.between_attempts is not None
         assert stored.between_attempts.seconds == after
+
+
+def _on_a_full_disk(
+    disk: Path, said: list[str], ballast: Ballast | None
+) -> tuple[Ledger, RunRecorder]:
+    """A run whose disk is full when it ends."""
+
+    def say(text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001  # Notifier
+        said.append(text)
+
+    ledger = Ledger(disk / "ledger.sqlite")
+    row = ledger.begin_run(
+        run_id="digits-1",
+        job="digits",
+        script="/a/train.py",
+        script_hash="1",
+        seed=1,
+        spec={"script": "train.py"},
+        now=1.0,
+    )
+    if ballast is not None:
+        ballast.hold()
+        assert ballast.held
+    fill(disk / "hog")
+    recorder = RunRecorder(
+        row=row, ledger=ledger, clock=BothClocks(), say=say, ballast=ballast
+    )
+    before = fresh()
+    incident = ran_out_of_memory()
+    with recorder.together():
+        recorder.effect(incident)
+        recorder.changes(before, replace(before, phase=RunPhase.FINISHED))
+    assert recorder.late
+    return ledger, recorder
+
+
+def test_the_end_of_a_run_is_written_into_the_room_of_its_ballast(
+    tmp_path: Path,
+) -> None:
+    """Though its disk is full until then: with it all that waited. Nothing is left over."""
+    said: list[str] = []
+    with mounted(tmp_path / "disk", "4m") as disk:
+        ballast = Ballast(disk / "ballast", size=256 * 1024)
+        ledger, recorder = _on_a_full_disk(disk, said, ballast)
+        with closing(ledger):
+            recorder.finish(JobState.FINISHED)
+            row = ledger.latest_run("digits")
+            assert row is not None
+            assert row.state is JobState.FINISHED
+            assert len(ledger.incidents()) == 1
+        assert not ballast.held
+    assert ["training goes on" in one for one in said] == [True]
+
+
+def test_an_end_that_cannot_be_written_down_is_told(tmp_path: Path) -> None:
+    """Nobody would know of it later: it does not look as if it had ended so."""
+    said: list[str] = []
+    with mounted(tmp_path / "disk", "4m") as disk:
+        ledger, recorder = _on_a_full_disk(disk, said, None)
+        with closing(ledger):
+            recorder.finish(JobState.FINISHED)
+    assert "This run is finished, and that could not be written down" in said[-1]
