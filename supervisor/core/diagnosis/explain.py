@@ -135,6 +135,7 @@ AVERTED: Mapping[Cause, str] = {
 
 
 WITHOUT = "without a step"
+ANEW = "The script ran from its top"
 """As the glossary has it."""
 
 
@@ -333,7 +334,9 @@ def _lost(incident: Mapping[str, Any]) -> str:
     lost, restored = incident["lost_steps"], incident["restored_step"]
     if lost is None:
         return ""
-    resumed = "" if restored is None else f", resumed at step {restored}"
+    resumed = f", resumed at step {restored}" if restored else ""
+    if restored == 0:
+        resumed = ", begun anew"
     return f"{resumed}, {counted(lost, 'step')} done again"
 
 
@@ -398,6 +401,7 @@ def _outcome(incident: Mapping[str, Any]) -> str:
     down, lost = incident["downtime_seconds"], incident["lost_steps"]
     if incident["restored_step"] is None:
         return "" if down is None else f"{format_duration(down)} passed {WITHOUT}."
-    said = f"Training went on from step {incident['restored_step']}"
+    restored = incident["restored_step"]
+    said = f"Training went on from step {restored}" if restored else ANEW
     said += "" if lost is None else f"; {counted(lost, 'step')} done again"
     return said + ("." if down is None else f"; {format_duration(down)} {WITHOUT}.")

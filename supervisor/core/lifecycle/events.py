@@ -51,8 +51,10 @@ class ProgressReported:
     restored_step: int | None = None
     first_step: int | None = None
     """Number of the first step that this attempt completed."""
+    own_step: bool = False
+    """Whether the script makes steps of its own, the first of which begins: they are counted."""
     at: float | None = None
-    """Monotonic seconds of that step, as the attempt told; None: when it is heard of."""
+    """Monotonic seconds of either, as the attempt told; None: when it is heard of."""
     measured: bool = False
     """Whether ``slice_size`` was found by measuring, and is settled now."""
     trial: bool = False

@@ -127,21 +127,25 @@ def settled(overrides: Overrides, event: ProgressReported) -> Overrides:
 
 
 def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step:
+    """What the incident cost. Steps of the script's own may be saved, as those of ``fit`` are,
+    and tell then of their first one; where nothing was saved they are done from the first."""
     incident, last = run.open_incident, run.history.last
     if incident is None or last is None:
         return run, ()
     since = incident.at
-    done = event.first_step is not None
+    saved = any(one.snapshot_step for one in run.history.attempts)
+    anew = event.own_step and not (saved or last.restored_step)
+    done = event.first_step is not None or anew
     if not (done or event.restored_step is not None or event.deviations):
         return run, ()
-    lost = None
-    if incident.failed_step is not None and last.restored_step is not None:
+    lost, restored = None, 0 if anew else last.restored_step
+    if incident.failed_step is not None and restored is not None:
         reached = max(incident.failed_step, _reached_before(run, incident.attempt))
-        lost = max(reached - last.restored_step, 0)
+        lost = max(reached - restored, 0)
     update = UpdateIncident(
         attempt=incident.attempt,
         recovery=incident.recovery,
-        restored_step=last.restored_step,
+        restored_step=restored,
         lost_steps=lost,
         downtime_seconds=_seconds_down(event, now, since=since)
         if done and since is not None

@@ -25,8 +25,9 @@ from supervisor.core.lifecycle.memory_incident import recycle
 from supervisor.core.lifecycle.progress_handling import without_a_step
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
 from supervisor.core.liveness.hang_detection import Hang, Liveness, look, seen_every
+from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.text.log_level import LogLevel
-from supervisor.core.text.units import format_duration
+from supervisor.core.text.units import counted, format_duration
 from supervisor.wire.reasons import KillReason
 
 STACKS_SECONDS = 15.0
@@ -125,10 +126,24 @@ def _doubt(liveness: Liveness) -> str:
 
 
 def drain_at_rest(run: RunState, event: DrainRequested, now: float) -> Step:
-    """Between two attempts everything is saved."""
+    """Between two attempts what can be saved is saved."""
     closed, lost = without_a_step(run, now)
-    ended, effects = end_drained(closed, f"{event.by}: ended between two attempts")
+    message = f"{event.by}: ended between two attempts{_left(run.history.last)}"
+    ended, effects = end_drained(closed, message)
     return ended, (*lost, *effects)
+
+
+def _left(last: AttemptHistory | None) -> str:
+    """Where a resume goes on after ``last``, and what it does again, as far as is known."""
+    if last is None or last.last_step is None or last.snapshot_step is None:
+        return ""
+    if not last.snapshot_step:
+        return "; nothing is saved: the script would run from its top"
+    again = last.last_step - last.snapshot_step
+    repeated = f", and does {counted(again, 'step')} again" if again > 0 else ""
+    return (
+        f"; a resume goes on from the snapshot at step {last.snapshot_step}{repeated}"
+    )
 
 
 def drain_again(run: RunState, event: DrainRequested, now: float) -> Step:

@@ -37,10 +37,12 @@ def learned(record: Record) -> ProgressReported | None:
     known: dict[str, Any] = {
         ours: record_fields.integer(record, theirs) for ours, theirs in names.items()
     }
+    own_step = record.kind == RecordKind.OWN_STEP
     jit, source = record.fields.get("jit"), size_source(record.fields)
     return ProgressReported(
         **known,
-        at=record.ns / 1e9 if known.get("first_step") is not None else None,
+        own_step=own_step,
+        at=record.ns / 1e9 if own_step or known.get("first_step") is not None else None,
         jit=jit if isinstance(jit, bool) else None,
         measured=source is SizeSource.MEASURED,
         trial=source is SizeSource.TRIAL,
@@ -53,6 +55,7 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
     RecordKind.FIT_BEGAN: {"fit": "fit", "batch": "batch"},
     RecordKind.RESTORED: {"restored_step": "step"},
     RecordKind.FIRST_STEP: {"first_step": "step"},
+    RecordKind.OWN_STEP: {},
     RecordKind.SNAPSHOT: {"snapshot_step": "step"},
     RecordKind.PEAK: {
         "slice_size": "slice_size",

@@ -230,6 +230,13 @@ def test_memory_of_which_only_a_part_is_known(
     assert text.splitlines()[0].endswith(f"out of memory.{said}")
 
 
+def test_a_script_that_began_anew_was_not_resumed() -> None:
+    """There was nothing to resume from."""
+    told = incident(restored_step=0, lost_steps=75)
+    assert ", begun anew, 75 steps done again" in summarise_incident(told)
+    assert explain_incident(told).endswith("its top; 75 steps done again.")
+
+
 def test_an_outcome_without_a_number_of_lost_steps() -> None:
     """Where nobody knows how far the attempt had come, no number is given."""
     text = explain_incident(incident(restored_step=40))

@@ -134,6 +134,62 @@ def test_an_incident_is_completed_by_the_next_attempt() -> None:
     assert happen(run, ProgressReported(first_step=10))[1] == []
 
 
+def test_steps_of_a_loop_that_is_not_saved_are_all_done_again() -> None:
+    """The script begins anew, whose loop is counted: from its first step on it makes up for
+    what was lost, and the time until then was the incident's."""
+    run, _ = running(killed(last=75, snapshot=0))
+    again = (DeadlineExpired(), GateClear(), Spawned(8))
+    run, effects = happen(run, *again, ProgressReported(own_step=True), now=107.0)
+    assert effects[-1] == UpdateIncident(
+        attempt=1, restored_step=0, lost_steps=75, downtime_seconds=7.0
+    )
+    assert run.open_incident is None
+    assert run.history.last is not None
+    assert (
+        run.history.last.restored_step is None
+    )  # nothing that a restart could go on from
+
+
+def test_a_loop_before_a_fit_that_is_restored_does_nothing_again() -> None:
+    """A warm-up, say: where the fit goes on is what was lost."""
+    run, _ = running(killed(last=10, snapshot=8))
+    again = (
+        DeadlineExpired(),
+        GateClear(),
+        Spawned(8),
+    )
+    run, effects = happen(run, *again, ProgressReported(own_step=True), now=107.0)
+    assert not [one for one in effects if isinstance(one, UpdateIncident)]
+    restored = ProgressReported(restored_step=8)
+    run, effects = happen(run, restored, ProgressReported(first_step=9), now=109.0)
+    assert effects[-1] == UpdateIncident(
+        attempt=1, restored_step=8, lost_steps=2, downtime_seconds=9.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "saved", "said"),
+    [
+        (
+            80,
+            33,
+            "; a resume goes on from the snapshot at step 33, and does 47 steps again",
+        ),
+        (33, 33, "; a resume goes on from the snapshot at step 33"),
+        (10, 0, "; nothing is saved: the script would run from its top"),
+        (None, 0, ""),
+    ],
+)
+def test_who_ends_a_run_between_two_attempts_is_told_where_a_resume_goes_on(
+    last: int | None, saved: int, said: str
+) -> None:
+    """Nothing can be saved any more then."""
+    run, _ = running(killed(last=last, snapshot=saved))
+    _, effects = happen(run, DrainRequested("SIGTERM"))
+    message = f"SIGTERM: ended between two attempts{said}"
+    assert Say(message) in effects
+
+
 def test_what_a_person_lets_go_on_loses_steps_and_no_time() -> None:
     """The run had ended by its newest incident: what was done since the snapshot is done
     again, and nobody can say that the night until then was lost."""
