@@ -24,7 +24,7 @@ from supervisor.core.diagnosis.signatures.memory_rows import (
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
 from supervisor.core.memory.fit_memory import step_bytes
 from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY, room_but_for_others
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import format_size, sizes_apart
 from supervisor.wire.records.oom_subject import OomSubject
 
 _CPU_ROWS = frozenset(
@@ -144,9 +144,11 @@ def figure_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reaso
         return
     asked, free = memory.requested_bytes, memory.free_bytes
     if cause is Cause.DEVICE_OOM_FRAGMENTATION and free is not None:
-        largest = memory.largest_free_bytes
-        block = "" if largest is None else f", the largest block {format_size(largest)}"
-        text = f"{format_size(asked)} asked for, {format_size(free)} free in the pool{block}."
+        largest, wanted, block = memory.largest_free_bytes, format_size(asked), ""
+        if largest is not None:
+            wanted, told = sizes_apart(asked, largest)
+            block = f", the largest block {told}"
+        text = f"{wanted} asked for, {format_size(free)} free in the pool{block}."
         yield Reason(text, FIGURES)
     elif memory.limit_bytes is not None and memory.in_use_bytes is not None:
         used, limit = format_size(memory.in_use_bytes), format_size(memory.limit_bytes)

@@ -61,7 +61,8 @@ def module_advice(name: str | None) -> str:
             f"Install a version of '{top}' there that has it (`pip install {package}`)"
         )
     return (
-        f"The module '{name}' is not there in the Python that ran the script. {install}, or "
+        f"The module '{name}' is not there in the Python that ran the script: is its name "
+        f"written right? {install}, or "
         "name the Python that has it: --python PATH (in a spec: python). Is it a file of "
         "your own, it has to lie beside the script or in a directory of PYTHONPATH."
     )

@@ -16,6 +16,7 @@ from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.explain import diagnosis_headline, verdict_sentence
 from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.memory_shortage import figure_reasons
 from supervisor.core.diagnosis.result import ReasonSource
 from supervisor.core.diagnosis.scoring import opening
 from supervisor.core.memory.figures import MemoryFigures
@@ -188,6 +189,20 @@ def test_dump_and_log_together_tell_fragmentation() -> None:
     alone = diagnose_log(seen(HOLES))
     assert alone.cause is Cause.DEVICE_OOM_FRAGMENTATION
     assert "1000 bytes free" in alone.because[-1].text
+
+
+def test_what_was_asked_for_never_reads_as_what_there_was() -> None:
+    """Nobody would understand why it was not given."""
+    mib = 2**20
+    figures = MemoryFigures(
+        requested_bytes=28 * mib,
+        free_bytes=50 * mib,
+        largest_free_bytes=28 * mib - 200_000,
+    )
+    (reason,) = figure_reasons(Cause.DEVICE_OOM_FRAGMENTATION, figures)
+    assert reason.text == (
+        "28672 KiB asked for, 50 MiB free in the pool, the largest block 28477 KiB."
+    )
 
 
 def test_the_cpu_s_memory_is_the_device_s_under_our_limit_only() -> None:
