@@ -5,7 +5,7 @@ import threading
 EXACT = "exact to the bit"
 UNSAVED = (
     "steps are made outside of fit (a GradientTape loop, train_on_batch): they are"
-    " watched and counted, but not saved from here on, and after a restart the script"
+    " watched and counted, but not saved, and after a restart the script"
     " does them again ({}); `from trainers import session` saves the steps of such a loop"
 )
 EAGER = "they are computed eagerly: put the step into a tf.function"

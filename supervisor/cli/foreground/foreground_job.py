@@ -42,7 +42,8 @@ from supervisor.wire.paths import StatePaths
 STATE_DIRECTORIES = 3
 """Above the lock: of the job, of all jobs, of the state (``wire.paths``)."""
 ASKED = (
-    "asked to save its state and end, as Ctrl-C there would{}; its command resumes it."
+    "asked to end as Ctrl-C there would, its state saved first if it trains{}; its command"
+    " resumes it."
     " Ctrl-C in its terminal does not wait for that any more"
 )
 

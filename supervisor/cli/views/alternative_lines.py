@@ -52,8 +52,8 @@ FEW_STEPS = (
     " runs on two machines do"
 )
 TIGHT = (
-    "it comes near the limit: a long run may need a little more than some steps show;"
-    " where it is sliced, it takes more slices then, and says so"
+    "it comes near the limit: a run may need a little more than some steps show, from its"
+    " first step on; it takes slices then, or more of them, and says so"
 )
 
 OF_IT = (

@@ -14,7 +14,7 @@ ADVICE: dict[Cause, str] = {
     ),
     Cause.DEVICE_OOM_FRAGMENTATION: (
         "Enough memory was free, but in pieces. A fresh process usually gets through; "
-        "if it comes back, set TF_GPU_ALLOCATOR=cuda_malloc_async (TensorFlow) or "
+        "if it comes back on a GPU, set TF_GPU_ALLOCATOR=cuda_malloc_async (TensorFlow) or "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch)."
     ),
     Cause.HOST_OOM: (

@@ -250,7 +250,7 @@ class Liveness:
 
 def seen_every(usual: float) -> str:
     """What ``Liveness.usual`` is, in words that nobody takes for the time of a step."""
-    return f"looks at it saw some every {format_duration(usual)} or sooner, as a rule"
+    return f"as a rule progress was seen every {format_duration(usual)} or sooner"
 
 
 def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang | None]:

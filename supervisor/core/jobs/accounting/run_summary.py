@@ -61,7 +61,7 @@ class RunSummary:
 WHAT_IS_LOST = (
     "lost: steps that were done again, after crashes and after commands that were ended at"
     " once, and the time without a step after crashes: from the last step before each crash"
-    " to the first one after it, be that done again or new"
+    " to the first one after it, be that done again or new, or to the end of its command"
 )
 """How the figures are to be read, wherever there is one word for both."""
 

@@ -152,8 +152,8 @@ def test_who_waits_for_a_snapshot_of_what_may_hang_is_told() -> None:
 
     assert said(11.9, moves) == plain
     assert said(12.0, moves) == (
-        f"{plain}. There was no progress for 12 s (training; looks at it saw some"
-        " every 4.0 s or sooner, as a rule): if it hangs, it ends at the newest snapshot"
+        f"{plain}. There was no progress for 12 s (training; as a rule progress"
+        " was seen every 4.0 s or sooner): if it hangs, it ends at the newest snapshot"
         " that there is"
     )
     assert said(99.0, replace(moves, learned={})) == plain

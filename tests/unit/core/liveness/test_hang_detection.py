@@ -150,7 +150,7 @@ def test_a_deadline_follows_what_is_usual() -> None:
     _, hang, at = watch(beating(300, progress=(99,)), known)
     assert hang is not None
     assert 95.0 <= at <= 115.0
-    assert "(training; looks at it saw some every 20 s or sooner, as a" in hang.sentence
+    assert "(training; as a rule progress was seen every 20 s or" in hang.sentence
 
 
 def test_what_is_usual_is_no_time_of_a_step() -> None:
@@ -160,8 +160,8 @@ def test_what_is_usual_is_no_time_of_a_step() -> None:
     _, hang, _ = watch([*quick, *beating(100, progress=(99,))])
     assert hang is not None
     assert hang.sentence == (
-        "heartbeats, but no progress for 30 s (training; looks at it saw some every 0.5 s"
-        " or sooner, as a rule)"
+        "heartbeats, but no progress for 30 s (training; as a rule progress was seen every"
+        " 0.5 s or sooner)"
     )
 
 

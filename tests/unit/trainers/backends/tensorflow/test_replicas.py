@@ -212,5 +212,5 @@ def test_a_loop_of_its_own_is_not_followed(tmp_path: Path, zygote: Zygote) -> No
     found = attempts.run(attempts.script(LOOP), rewind=("out",))
     assert found.code == 0, found.err[-3000:]
     (told,) = sentences(found)
-    assert "not saved from here on" in told
+    assert "but not saved" in told
     assert "several devices by a strategy" in told
