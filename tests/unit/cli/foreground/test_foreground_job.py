@@ -101,7 +101,7 @@ def test_it_is_asked_as_by_ctrl_c(
     assert running.wait(timeout=60) == CAUGHT
     told = json.loads(done.stdout)
     assert (told["state"], told["pid"]) == ("draining", running.pid)
-    assert "as Ctrl-C there would (within 1 min 30 s); its" in told["message"]
+    assert "saved first if it trains (within 1 min 30 s); its" in told["message"]
 
 
 def test_how_long_it_has_is_left_out_where_nobody_can_tell(
@@ -111,7 +111,7 @@ def test_how_long_it_has_is_left_out_where_nobody_can_tell(
     StatePaths(state).ledger.write_bytes(b"no ledger")
     told = ForegroundJob("digits", running.pid, StatePaths(state).lock("digits")).end()
     assert running.wait(timeout=60) == CAUGHT
-    assert "as Ctrl-C there would; its command" in told["message"]
+    assert "its state saved first if it trains; its command" in told["message"]
 
 
 @pytest.mark.parametrize("verb", ["restart", "start", "forget"])
