@@ -16,6 +16,9 @@ without it; so it is with a sum, which has to be divided by the samples of the s
 scale is put on within ``loss_of``. It needs no ``tf.GradientTape`` around it: outside of a
 graph that one keeps what all slices compute, which is more than the whole batch takes.
 
+On a CPU leave XLA off for a step with convolutions: those within a loop take many times as
+long there (``make bench-toolbox``). What ``trainwarden run`` slices has no such loop.
+
 Not avoidable: BatchNormalization sees slices, and its averages move once for each; Dropout
 draws a mask for each slice, other ones than for the whole; a loss that compares samples with
 each other (a contrastive one) is another loss in slices.
