@@ -11,7 +11,8 @@ state changes with a call (moving averages of a BatchNormalization, the generato
 Dropout) would change it twice, and draw another mask than the forward pass had: of such a
 layer those inside are taken that have no such state. What a layer holds does not tell all of
 it, as a call may draw from a generator that is not its own: calls are looked at, too
-(``repeatable_calls``). Whole models are not taken either: one that is computed again at once
+(``repeatable_calls``); one that takes rows of a table of its own, as an Embedding does, is
+left out as well. Whole models are not taken either: one that is computed again at once
 keeps as much at once.
 """
 

@@ -26,6 +26,8 @@ _READS = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Assert", "VarHandleOp"}
 )
 """Stateful to TensorFlow, but the same however often they are done."""
+_GATHERS = frozenset({"ResourceGather", "ResourceGatherNd", "GatherV2", "GatherNd"})
+_PASSES_ON = frozenset({"Cast", "Identity"})
 _CALLS = frozenset({"StatefulPartitionedCall", "If", "While", "Case"})
 """They are what the functions are that they call."""
 
@@ -40,6 +42,16 @@ class Seen:
     def effect(self) -> str | None:
         """The type of one that draws or changes anything; None: there is none."""
         return next((n.op for n in self._nodes() if _has_effect(n)), None)
+
+    def gathers(self) -> bool:
+        """Whether rows of a variable are taken: its gradient is of these rows alone then, each
+        as often as it was taken."""
+        nodes = {one.name: one for one in self._nodes()}
+        return any(
+            _is_of_variable(node, nodes)
+            for node in nodes.values()
+            if node.op in _GATHERS
+        )
 
     def content(self) -> tuple[tuple[str, bytes], ...]:
         """Types and digests of constants, in order: two traces of the same have the same."""
@@ -59,6 +71,17 @@ def _with_called(node: Any, called: set[str]) -> Iterator[Any]:
             called.add(name)
             for inner in eager_context.context().get_function_def(name).node_def:
                 yield from _with_called(inner, called)
+
+
+def _is_of_variable(node: Any, nodes: dict[str, Any]) -> bool:
+    """Whether the first input of ``node`` is a variable, as it is or in another precision."""
+    while node is not None and node.op != "ReadVariableOp":
+        if node.op.startswith("Resource"):
+            return True
+        if node.op not in _GATHERS | _PASSES_ON or not node.input:
+            return False
+        node = nodes.get(node.input[0].split(":")[0])
+    return node is not None
 
 
 def _functions(node: Any) -> Iterator[str]:

@@ -3,7 +3,9 @@
 Two traces of the model in training, of which no step is run. A call that draws, or changes
 a variable, has an operation for it, whoever's generator that is. One that draws in Python
 puts another number into its second trace. A call that adds a loss, and a layer that is not
-called at all, are none of these either.
+called at all, are none of these either. Nor is one that takes rows of a variable, as an
+Embedding does: computed again, its gradient would be that of the whole table, which
+optimizers such as Adam work with otherwise (Keras squares rows that came twice apart).
 """
 
 import contextlib
@@ -71,7 +73,8 @@ def _noting(
     def noted(*args: Any, **kwargs: Any) -> Any:
         seen, losses = Seen(), _losses(layer)
         result = call(*args, **kwargs)
-        if seen.effect() is not None or _losses(layer) != losses:
+        changes = seen.effect() is not None or _losses(layer) != losses
+        if changes or seen.gathers():
             never.add(id(layer))
         calls[id(layer)].append(seen.content())
         return result

@@ -128,6 +128,60 @@ def test_what_a_second_call_would_change_is_left_out() -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
+@keras.saving.register_keras_serializable("recomputation")
+class Looking(keras.layers.Layer):
+    """A table of the layer's own, beside a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = keras.layers.Dense(6)
+
+    def build(self, shape: Any) -> None:
+        """All variables, before the first step."""
+        self.table = self.add_weight(shape=(5, 6))
+        self.inner.build((*shape, 6))
+        self.built = True
+
+    def call(self, tokens: Any) -> Any:
+        """Rows of the table."""
+        return self.inner(keras.ops.take(self.table, tokens, axis=0))
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("kind", ["embedding", "own"])
+def test_rows_of_a_table_are_left_out(kind: str, policy: str) -> None:
+    """Their gradient is that of each time a row was taken, and Adam makes something else of
+    the sum: of a token that comes twice, say."""
+
+    def made() -> Any:
+        keras.utils.set_random_seed(3)
+        keras.config.set_dtype_policy(policy)
+        try:
+            table = keras.layers.Embedding(5, 6) if kind == "embedding" else Looking()
+            layers = [keras.layers.Dense(8, "relu"), keras.layers.Flatten()]
+            last = keras.layers.Dense(1, dtype="float32")
+            model = keras.Sequential(
+                [keras.Input((8,), dtype="int32"), table, *layers, last]
+            )
+        finally:
+            keras.config.set_dtype_policy("float32")
+        model.compile("adam", "mse", jit_compile=False)
+        return model
+
+    tokens = np.random.default_rng(1).integers(0, 5, (32, 8), "int32")
+    found = (3, 1) if kind == "embedding" else (4, 0)  # what is inside is taken
+    trained: list[list[np.ndarray]] = []
+    for again in (False, True):
+        model = made()
+        if again:
+            spec = (tf.TensorSpec([None, 8], tf.int32), tf.TensorSpec([None, 1]))
+            assert recomputation.recompute(model, spec) == found
+        model.fit(tokens, Y, batch_size=8, epochs=2, shuffle=False, verbose=0)
+        trained.append(model.get_weights())
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
 def test_a_layer_that_adds_a_loss_is_left_out() -> None:
     """The gradient of that loss would be lost; those in the layer are taken."""
     plain, again = (model_of(lambda: Block(adds=True)) for _ in range(2))
