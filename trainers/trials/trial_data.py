@@ -13,6 +13,8 @@ NOT_STREAMED = "the data are no arrays of NumPy: they cannot be cut from main me
 NOT_WRITTEN = "TensorFlow cannot write the pipeline down, to make it anew"
 MOST_UNTIMED = 16
 """Steps that are made more, at most, for what a pipeline reads ahead."""
+MOST_WRITTEN_BYTES = 256 << 20
+"""Of arrays in a pipeline that a place for a cache is looked for in."""
 NO_SIZE = "the model does not say that it takes another size"
 
 
@@ -72,11 +74,19 @@ def _as_given(source: DataSource, size: input_size.InputSize) -> TriedData:
         read_ahead=ahead,
         untimed=min(ahead or 0, MOST_UNTIMED) if (ahead or 0) > 1 else 0,
         lone_maps=changes.lone_maps(source.dataset) if own else 0,
-        cache_place=tf_data.pipeline_cache().place_of(source.dataset) if own else "",
+        cache_place=_cache_place(source) if own else "",
         array_bytes=source.cut_bytes,
         sizes=size.kind,
         fixed_size=size.fixed,
     )
+
+
+def _cache_place(source: DataSource) -> str:
+    """To look for it the pipeline is written down, with its arrays: a second time as large."""
+    if source.cut_bytes > MOST_WRITTEN_BYTES:
+        return ""
+    found: str = tf_data.pipeline_cache().place_of(source.dataset)
+    return found
 
 
 def _in_parallel(dataset: Any) -> Any:

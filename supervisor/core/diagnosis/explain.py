@@ -135,8 +135,8 @@ AVERTED: Mapping[Cause, str] = {
 
 
 WITHOUT = "without a step"
-ANEW = "The script ran from its top"
 """As the glossary has it."""
+ANEW = "The script ran from its top"
 
 
 def incident_headline(incident: Mapping[str, Any]) -> str:

@@ -379,7 +379,7 @@ def _why_no_cache(
         return None
     return (
         "no pipeline of the script's own reads or computes what is the same in each pass,"
-        " and has no cache of it"
+        " has no cache of it, and is small enough to be looked at"
     )
 
 

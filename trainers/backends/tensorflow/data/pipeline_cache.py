@@ -40,7 +40,7 @@ FREE_PART = 0.5
 """Of the room on a disk, that a trial takes at most."""
 NO_PLACE = "nothing is read or computed in the pipeline that is the same in each pass"
 NO_ROOM = (
-    "what its steps need would take more than half of the room for temporary files"
+    "what its steps need would take more than half of the room where trials keep files"
 )
 _SAMPLE = 4
 """Elements whose bytes are counted before."""
