@@ -91,6 +91,46 @@ def test_the_estimate_is_near_the_peak_of_a_real_training(
         assert smaller.peak(64) == pytest.approx(real, rel=0.25)
 
 
+STRATEGY = """
+import sys
+import keras, numpy as np, tensorflow as tf
+names = [f"CPU:{number}" for number in range(int(sys.argv[1]))]
+(cpu,) = tf.config.list_physical_devices("CPU")
+parts = [tf.config.LogicalDeviceConfiguration()] * len(names)
+tf.config.set_logical_device_configuration(cpu, parts)
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(1).random((200, 512), "float32")
+with tf.distribute.MirroredStrategy(names).scope():
+    model = keras.Sequential([
+        keras.Input((512,)), keras.layers.Dense(2048, "relu"), keras.layers.Dense(1)
+    ])
+    model.compile("adam", "mse")
+model.fit(x, x[:, :1], batch_size=64, epochs=20, verbose=0)
+"""
+
+
+def test_several_devices_are_measured_together(trainwarden: Trainwarden) -> None:
+    """All of one memory, each with its copy of the variables; smaller batches have samples
+    for each, and of GPUs nothing is said. One device of a strategy is estimated as any."""
+    script = trainwarden.script(STRATEGY)
+    done = trainwarden("estimate", "--json", script, "2")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["devices"], found["batch"]) == (2, 64)
+    assert all(one["size"] % 2 == 0 for one in found["trials"])
+    assert found["model"]["parameter_bytes"] == 2 * 4 * (513 * 2048 + 2049)
+    assert found["model"]["optimizer_bytes"] > 2 * found["model"]["parameter_bytes"]
+    assert sum(part["bytes"] for part in found["parts"]) == found["peak_bytes"]
+    assert not found["fits"]
+    assert not found["common_gpus"]
+    real = real_peak(trainwarden, str(script), "2")
+    assert found["peak_bytes"] == pytest.approx(real, rel=0.15)
+    done = trainwarden("estimate", "--batch", "32", script, "1")
+    assert done.returncode == 0, done.stderr
+    assert "a step of 32 samples" in done.stdout
+    assert "the script's strategy has one device here" in done.stdout
+
+
 LOOP = """
 import keras, numpy as np, tensorflow as tf
 keras.utils.set_random_seed(1)

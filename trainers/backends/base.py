@@ -59,6 +59,9 @@ class FitSupport(Protocol):
     def replicas_of(self, model: Any) -> int:
         """On how many devices at once it trains."""
 
+    def parts_batches(self, model: Any) -> bool:
+        """Whether each batch is parted between the devices that there are, one or more."""
+
     def has_own_train_step(self, model: Any) -> bool:
         """Whether its class has a ``train_step`` of the script's own."""
 

@@ -75,6 +75,9 @@ class StepTrials(Protocol):
     def kept(self, batch: Any) -> Any:
         """``batch`` in main memory, outside of the framework's where that is possible."""
 
+    def whole(self, batch: Any) -> Any:
+        """``batch`` with what each replica has of it put together."""
+
     def sized(self, batch: Any, size: int) -> Any:
         """``size`` samples of ``batch``, some of them again where it has fewer."""
 

@@ -43,8 +43,7 @@ def _measure(held: HeldFit) -> None:
 MEASUREMENT = FitMeasurement(
     reason=RefusalReason.NOT_ESTIMATED,
     impossible="this fit cannot be estimated: {}",
-    several_devices="this fit trains on several devices at once: an estimate is made for"
-    " one; run the script without its strategy",
+    several_devices=None,
     why_not=lambda: backend.trials.WHY_NOT,
     change=_change,
     measure=_measure,
@@ -61,6 +60,7 @@ class Measurement:
         self._spec = held.source.element_spec
         self._seen, self._before = seen, before
         self._began = time.monotonic()
+        self._devices = backend.fit.replicas_of(model)
         directive = attempt.directive
         self._seconds = directive.estimate_seconds or 0.0
         self._batch = directive.estimate_batch or seen.samples
@@ -75,6 +75,7 @@ class Measurement:
         tried: list[TriedSize] = []
         because = ""
         while size is not None:
+            size = self._for_each_device(size)
             trial = self._try(size)
             if not tried:
                 self._tell_of_model()
@@ -82,11 +83,15 @@ class Measurement:
             size, because = trial_sizes.next_size(tried, self._limits())
         self._attempt.say(RecordKind.ESTIMATED, because=because)
 
+    def _for_each_device(self, size: int) -> int:
+        """``size``, or more: no device is without samples, as it is in training."""
+        return min(-(-size // self._devices) * self._devices, max(self._batch, size))
+
     def _try(self, size: int) -> StepTrial:
         batch, short = self._seen.largest, None
         if self._seen.per_sample:
             rest = size * self._seen.rest // self._seen.samples
-            if rest and not self._compiles:
+            if rest >= self._devices and not self._compiles:
                 short = backend.trials.sized(batch, rest)
             batch = backend.trials.sized(batch, size)
         if size == self._seen.samples and self._seen.another is not None:

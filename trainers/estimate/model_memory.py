@@ -21,16 +21,17 @@ def of(model: Any, seen: SeenData, *, before: int | None) -> ModelMemory:
     gc.collect()
     held = backend.trials.in_use()
     in_all = found.parameter_bytes + found.optimizer_bytes + found.other_bytes
+    devices = backend.fit.replicas_of(model)  # each copy of a variable is listed
     drawn = seen.nbytes
     if seen.most_in_use is not None and before is not None:
         drawn = max(seen.most_in_use - before, drawn)
     return ModelMemory(
         batch=seen.samples,
         batch_bytes=seen.nbytes,
-        parameters=found.parameters,
+        parameters=found.parameters // devices,
         trained=found.trained,
         parameter_bytes=found.parameter_bytes,
-        trained_bytes=found.trained_bytes,
+        trained_bytes=devices * found.trained_bytes,
         optimizer_bytes=found.optimizer_bytes,
         optimizer=counted_variables.optimizer_of(model),
         other_bytes=found.other_bytes,
@@ -40,4 +41,6 @@ def of(model: Any, seen: SeenData, *, before: int | None) -> ModelMemory:
         jit_possible=keras_compat.may_be_compiled(model),
         backend=keras.backend.backend(),
         shapes=seen.shapes,
+        devices=devices,
+        parted=backend.fit.parts_batches(model),
     )

@@ -63,7 +63,8 @@ def seen(iterator: Any, source: DataSource) -> SeenData:
     unlike = _are_unlike(source.element_spec)
     until = time.monotonic() + SECONDS
     largest, another, most, shapes = None, None, 0, set[Any]()
-    for batch in islice(batches, BATCHES_UNLIKE if unlike else BATCHES):
+    looked_at = islice(batches, BATCHES_UNLIKE if unlike else BATCHES)
+    for batch in map(backend.trials.whole, looked_at):
         if len(shapes) == 0 or not unlike:
             most = max(most, _settled_in_use())
         found = _measured(batch)

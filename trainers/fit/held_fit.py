@@ -43,8 +43,8 @@ class FitMeasurement:
     reason: RefusalReason
     impossible: str
     """With a place for why."""
-    several_devices: str
-    """The whole sentence, where it trains on them at once."""
+    several_devices: str | None
+    """The whole sentence, where it trains on them at once; None: that is measured, too."""
     why_not: Callable[[], str | None]
     """Why this backend cannot be measured so; None: it can."""
     change: Callable[[Attempt, Any], None]
@@ -76,7 +76,7 @@ class FitMeasurement:
         why = why or self.why_not()
         if why is not None:
             self.refuse(attempt, self.impossible.format(why))
-        if backend.fit.replicas_of(model) > 1:
+        if self.several_devices is not None and backend.fit.replicas_of(model) > 1:
             self.refuse(attempt, self.several_devices)
         with epoch_iterator.adopting(functools.partial(self._held, attempt, model)):
             fit()

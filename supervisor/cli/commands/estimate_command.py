@@ -149,7 +149,8 @@ def estimate(
         measured = _measured(Estimation(to_do, question, root, say=say))
     wanted = batch or measured.estimate.model.batch
     fits = list(fits_into(measured.estimate, wanted, spec, limit))
-    common = () if fits else fit_into_common(measured.estimate, wanted)
+    alone = measured.estimate.model.devices == 1
+    common = fit_into_common(measured.estimate, wanted) if alone and not fits else ()
     show(
         estimate_lines.as_json(measured, wanted, fits, common),
         estimate_lines.lines(measured, wanted, fits, common),
@@ -184,7 +185,7 @@ def fits_into(
     found: StepEstimate, batch: int, spec: Spec, limit: int | None
 ) -> Iterator[BatchFit]:
     """Into the limit that was asked about, that of the spec, or the GPUs of this box; none:
-    there is nothing to judge it by."""
+    there is nothing to judge it by. Of several devices it is only known what all need."""
     if limit is not None:
         yield fit_into(found, batch, where="limit", limit_bytes=limit)
         return
@@ -192,6 +193,8 @@ def fits_into(
         where = "memory.cpu of the spec"
         yield fit_into(found, batch, where=where, limit_bytes=spec.memory.cpu)
         return
+    if found.model.devices > 1:
+        return  # what one of them needs nobody has measured
     gpus = [gpu for gpu in gpus_once() if gpu.memory is not None]
     if not gpus and spec.memory.gpu is not None:
         where, size = "memory.gpu of the spec", spec.memory.gpu

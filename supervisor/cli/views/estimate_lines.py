@@ -42,6 +42,16 @@ DEVICE = (
     " workspace of its libraries are not in it: no CPU shows those"
 )
 
+ALL_DEVICES = (
+    "the figures are of all {} devices together, which share the memory of the CPU here, with"
+    " a copy of each variable for each; of one GPU nothing is said: its share is not told"
+    " apart (with one device in the strategy, --batch of its part measures that)"
+)
+PARTED = (
+    "the script's strategy has one device here; where it finds several GPUs each works on its"
+    " part of the batch: --batch asks about such a part"
+)
+
 NOT_MEASURED = (
     "such lines were up to a fifth too low, and on a busy machine two thirds too high:"
     " --seconds gives time to measure larger batches, --batch asks about a smaller one"
@@ -66,6 +76,10 @@ def notes_of(measured: MeasuredScript) -> list[str]:
         return [*found, loop, ONE_BATCH, DEVICE, FIRST_LOOP]
     if not estimate.scales:
         found.append(ONE_SIZE)
+    if model.devices > 1:
+        return [*found, ALL_DEVICES.format(model.devices), FIRST_FIT]
+    if model.parted:
+        found.append(PARTED)
     return [*found, DEVICE, FIRST_FIT]
 
 
@@ -86,7 +100,8 @@ def as_json(
     return {
         "batch": batch,
         "peak_bytes": peak,
-        "device_peak_bytes": estimate.device_peak(batch),
+        "device_peak_bytes": None if model.devices > 1 else estimate.device_peak(batch),
+        "devices": model.devices,
         "least_bytes": None if known else peak - estimate.too_high(batch),
         "most_bytes": None if known else peak + estimate.too_low(batch),
         "measured_batch": estimate.measured_batch,
@@ -119,10 +134,11 @@ def lines(
         least, most = peak - estimate.too_high(batch), peak + estimate.too_low(batch)
         span = f"  not measured: {_between(least, most)}"
     yield f"  {'peak':20}{format_size(peak):>10}{span}"
-    yield (
-        f"  {'of it on a GPU':20}{format_size(estimate.device_peak(batch)):>10}"
-        "  without its context and workspace"
-    )
+    if estimate.model.devices == 1:
+        yield (
+            f"  {'of it on a GPU':20}{format_size(estimate.device_peak(batch)):>10}"
+            "  without its context and workspace"
+        )
     yield from (_fit_line(one, batch) for one in fits)
     yield from _common_lines(common, batch)
     if not estimate.is_measured(batch):

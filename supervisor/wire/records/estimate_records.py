@@ -39,6 +39,11 @@ class ModelMemory(JsonRecord):
     """``tensorflow`` or ``jax``."""
     shapes: int = 1
     """How many shapes of samples were seen; the largest of them was measured."""
+    devices: int = 1
+    """On how many it trains at once. All of them are parts of one CPU here, with one memory:
+    bytes are of all together, a copy of each variable for each device."""
+    parted: bool = False
+    """Whether the script's strategy parts each batch between the devices that there are."""
     own_steps: int = 0
     """Steps of a loop of the script's own that were made to measure them; 0: it calls
     ``fit``."""

@@ -222,6 +222,11 @@ def replicas_of(_model: Any) -> int:
     return 1
 
 
+def parts_batches(_model: Any) -> bool:
+    """As above."""
+    return False
+
+
 def why_replicas_not_exact(_model: Any, _validation_data: Any) -> str | None:
     """There are none."""
     return None

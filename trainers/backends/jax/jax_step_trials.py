@@ -37,6 +37,11 @@ def kept(batch: Any) -> Any:
     return slicing.map_leaves(np.asarray, batch)
 
 
+def whole(batch: Any) -> Any:
+    """It is: several devices are not followed."""
+    return batch
+
+
 def sized(batch: Any, size: int) -> Any:
     """``size`` samples of ``batch``, some of them again where it has fewer."""
     return slicing.map_leaves(lambda leaf: leaf[np.arange(size) % len(leaf)], batch)

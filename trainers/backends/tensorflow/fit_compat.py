@@ -199,6 +199,11 @@ def replicas_of(model: Any) -> int:
     return replicas.count(model)
 
 
+def parts_batches(model: Any) -> bool:
+    """Whether each batch is parted between the devices that there are, one or more."""
+    return replicas.parts_batches(model)
+
+
 def has_own_train_step(model: Any) -> bool:
     """Whether the model's class has a ``train_step`` of the script's own.
 

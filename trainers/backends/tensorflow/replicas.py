@@ -79,6 +79,12 @@ def count(model: Any) -> int:
     return 1 if strategy is None else int(strategy.num_replicas_in_sync)
 
 
+def parts_batches(model: Any) -> bool:
+    """Whether ``model`` trains under a strategy that parts each batch between the devices
+    that it finds, however many these are."""
+    return isinstance(strategy_of(model), tf.distribute.MirroredStrategy)
+
+
 def why_not_exact(model: Any, validation_data: Any) -> str | None:
     """Why bits cannot be promised on the devices of ``model``; None if they can."""
     if _is_distributed(validation_data):

@@ -78,6 +78,16 @@ def kept(batch: Any) -> Any:
     return slicing.map_leaves(array, batch)
 
 
+def whole(batch: Any) -> Any:
+    """``batch`` with what each replica has of it put together."""
+
+    def joined(leaf: Any) -> Any:
+        parts = replicas.copies(leaf)
+        return leaf if len(parts) == 1 else tf.concat(parts, axis=0)
+
+    return slicing.map_leaves(joined, batch)
+
+
 def sized(batch: Any, size: int) -> Any:
     """``size`` samples of ``batch``, some of them again where it has fewer."""
 

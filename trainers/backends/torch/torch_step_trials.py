@@ -29,6 +29,11 @@ def kept(_batch: Any) -> NoReturn:
     raise NotImplementedError
 
 
+def whole(_batch: Any) -> NoReturn:
+    """Nobody asks."""
+    raise NotImplementedError
+
+
 def sized(_batch: Any, _size: int) -> NoReturn:
     """Nobody asks."""
     raise NotImplementedError

@@ -1,5 +1,7 @@
 """What ``estimate`` judges a step by."""
 
+from dataclasses import replace
+
 import pytest
 
 from supervisor.cli.commands import estimate_command
@@ -43,6 +45,8 @@ def places(
     monkeypatch: pytest.MonkeyPatch,
     gpus: list[Gpu],
     limit: int | None = None,
+    *,
+    devices: int = 1,
     **memory: str,
 ) -> list[tuple[str, bool]]:
     """What it is judged by on a machine with ``gpus``, and whether it fits."""
@@ -52,7 +56,8 @@ def places(
 
     monkeypatch.setattr(estimate_command, "gpus_once", here)
     spec = build_spec({"script": "train.py", "memory": memory})
-    return [(one.where, one.fits) for one in fits_into(ESTIMATE, 8, spec, limit)]
+    found = replace(ESTIMATE, model=replace(ESTIMATE.model, devices=devices))
+    return [(one.where, one.fits) for one in fits_into(found, 8, spec, limit)]
 
 
 def test_a_machine_without_a_gpu_has_nothing_to_judge_it_by(
@@ -73,3 +78,5 @@ def test_a_machine_without_a_gpu_has_nothing_to_judge_it_by(
         memory=GpuMemory(total=8 * GIB, used=0, free=8 * GIB),
     )
     assert places(monkeypatch, [card], gpu="4GiB") == [("GPU 0 Card", True)]
+    assert places(monkeypatch, [card], devices=2) == []
+    assert places(monkeypatch, [card], 4 * GIB, devices=2) == [("limit", False)]

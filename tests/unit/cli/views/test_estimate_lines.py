@@ -184,3 +184,23 @@ def test_xla_has_not_compiled_what_lies_beyond() -> None:
         "not measured: by the line beyond them, and by"
     )
     assert how(adding(1), 32) == "by the line between those that were tried: 16, 64"
+
+
+def test_of_several_devices_only_the_whole_is_told() -> None:
+    """One memory stands in for all of them; nobody knows what a GPU's share of it would
+    be. Where a strategy has one device here, a whole batch is more than one of several
+    GPUs would have to work on, and that is said."""
+    two = replace(adding(GIB // 64), model=replace(MODEL, devices=2, parted=True))
+    measured = MeasuredScript(estimate=two, notes=(), seconds=1.0)
+    text = "\n".join(lines(measured, 64, ()))
+    assert "GPU" not in text.partition("\nnote: ")[0]
+    assert "the figures are of all 2 devices together" in text
+    assert "for a GPU the data that stay in main memory" not in text
+    found = as_json(measured, 64, ())
+    assert (found["devices"], found["device_peak_bytes"]) == (2, None)
+    one = replace(two, model=replace(MODEL, parted=True))
+    text = told(one)
+    assert "--batch asks about such a part" in text
+    assert "of it on a GPU" in text
+    assert as_json(replace(measured, estimate=one), 64, ())["devices"] == 1
+    assert "--batch asks about" not in told(adding(GIB // 64))
