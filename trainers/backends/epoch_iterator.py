@@ -34,6 +34,9 @@ class IteratedData(Protocol):
     def pass_began(self) -> None:
         """``on_epoch_begin`` is done, and nothing drawn yet."""
 
+    def pass_is_over(self, iterator: Any) -> None:
+        """All of a pass was drawn from ``iterator``: nobody asks it for more."""
+
     def begin(self) -> Any:
         """A new iterator over the data from their beginning."""
 
@@ -222,6 +225,7 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[Any]:
     else:
         yield from _counted(iterator, fit, total=total, resumed=position is not None)
         if iterator._num_batches and iterator._steps_seen >= iterator._num_batches:
+            source.pass_is_over(iterator._current_iterator)
             iterator._current_iterator = source.begin()
             iterator._steps_seen = 0
     iterator.data_adapter.on_epoch_end()

@@ -20,6 +20,13 @@ def is_pipeline(value: Any) -> bool:
     return bool(_of("data.pipelines").is_pipeline(value))
 
 
+def is_iterator(value: Any) -> bool:
+    """Whether ``value`` is one over a pipeline."""
+    if not hasattr(sys.modules.get("tensorflow"), "data"):
+        return False
+    return bool(_of("data.pipelines").is_iterator(value))
+
+
 def tensors_of(dataset: Any) -> list[Any]:
     """The tensors in memory that a pipeline's elements come from; none of what is none."""
     if not is_pipeline(dataset):

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from trainers.backends import keras_compat, tf_data
 from trainers.data import data_fingerprint
+from trainers.data.finished_iterators import finished
 from trainers.process.script import python_random
 from trainers.snapshots.tensor_image import Tensor
 
@@ -165,6 +166,11 @@ class DataSource:
 
     def pass_began(self) -> None:
         """``on_epoch_begin`` is done, and nothing drawn yet."""
+
+    def pass_is_over(self, iterator: Any) -> None:
+        """All of a pass was drawn from ``iterator``: nobody asks it for more."""
+        if tf_data.is_iterator(iterator):
+            finished.let_go(iterator)
 
     def order(self) -> Any:
         """What else the order of this pass comes from, as it was when it began; or None."""

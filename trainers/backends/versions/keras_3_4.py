@@ -55,6 +55,8 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[Any]:
         # Where their number is not known, these versions count from the last.
         yield handed(step if total else step + chunk - 1, chunk, batches)
         fit.after_step(step + chunk, batches)
+    if total and not iterator.steps_per_epoch:
+        fit.source.pass_is_over(batches)
     iterator.data_adapter.on_epoch_end()
     fit.epoch_is_over()
 

@@ -64,6 +64,11 @@ IN_ORDER = (
 )
 
 
+def is_iterator(value: Any) -> bool:
+    """Whether ``value`` is one over a pipeline, on one device or parted between several."""
+    return isinstance(value, (tf.data.Iterator, tf.distribute.DistributedIterator))
+
+
 def is_pipeline(value: Any) -> bool:
     """Whether ``value`` is one."""
     return isinstance(value, Pipeline)
