@@ -119,6 +119,7 @@ class Measurement:
             least_bytes=min(trial.added_bytes, default=0),
             step_seconds=trial.step_seconds,
             first_seconds=trial.first_seconds,
+            steps=len(trial.added_bytes),
         )
         self._attempt.say(RecordKind.STEP_MEMORY, **told.to_json())
         return TriedSize(

@@ -2,10 +2,10 @@
 
 What lies there between steps is counted: weights, optimizer, data. What a step adds is the
 highest of several sums, each ``constant + slope * batch``: it bends upwards, and straightens
-as the batch grows. So a size that was tried needs what was seen, or more where the line
-through two smaller ones says more: of a large size there are few steps, and which of its
-operations run at once differs from step to step. Between two sizes a line joins them;
-beyond the largest, the line through that and the next smaller goes on.
+as the batch grows. So a size that was tried needs what was seen, or more where there was time
+for few steps of it and the line through two smaller ones says more: which operations run at
+once differs from step to step. Between two sizes a line joins them; beyond the largest, the
+line through that and the next smaller goes on.
 """
 
 import itertools
@@ -27,6 +27,12 @@ CARRIED_PART = 0.5
 """So much of what a step of the largest size adds has to have grown with its size, for a line
 to carry beyond it. Where it is less readings differ by how operations happen to run at once
 as much as by their size: such a line says how much there is at least."""
+
+ENOUGH_STEPS = 16
+"""Of one size, to take what they added for the most that such steps add. Where operations
+have buffers of a fixed size (convolutions on a CPU), smaller sizes differ by how many of these
+happened to be there at once, and a line through them leads anywhere: it said 115 MiB of steps
+that were seen to take 39 (transfer, ``make bench-estimate``)."""
 
 SUMS = 2
 """Of the gradients: before a slice, and after it."""
@@ -80,7 +86,7 @@ class StepEstimate:
         found: list[tuple[int, int]] = []
         for one in self.steps:
             added = one.added_bytes
-            if len(found) > 1:
+            if len(found) > 1 and one.steps < ENOUGH_STEPS:
                 added = max(added, int(_on_line(found[-2], found[-1], one.size)))
             found.append((one.size, added))
         return found

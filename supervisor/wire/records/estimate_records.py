@@ -63,3 +63,5 @@ class StepMemory(JsonRecord):
     """The last of the steps."""
     first_seconds: float
     """The first, which traces and compiles."""
+    steps: int = 0
+    """How many were seen; 0: it is not known."""

@@ -17,6 +17,7 @@ the first in the table among equals. How lines are weighed against each other is
 ``diagnose``.
 """
 
+import functools
 import re
 
 from supervisor.core.causes import Cause
@@ -68,21 +69,26 @@ def exception_in(line: str) -> str | None:
 
 
 _GRAM = 3
-_BY_GRAM: dict[str, list[tuple[str, int]]] = {}
-"""(anchor, row) by the first characters of the anchor: most lines share none."""
-for _index, _row in enumerate(SIGNATURES):
-    for _anchor in _row.anchors:
-        _BY_GRAM.setdefault(_anchor[:_GRAM], []).append((_anchor, _index))
-_GRAMS = frozenset(_BY_GRAM)
+
+
+@functools.cache
+def _by_gram() -> dict[str, list[tuple[str, int]]]:
+    """(anchor, row) by the first characters of the anchor: most lines share none."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for index, row in enumerate(SIGNATURES):
+        for anchor in row.anchors:
+            found.setdefault(anchor[:_GRAM], []).append((anchor, index))
+    return found
 
 
 def candidates(line: str) -> tuple[Signature, ...]:
     """The rows of which an anchor stands in ``line``, in the order of the table."""
     grams = {line[at : at + _GRAM] for at in range(len(line))}
+    known = _by_gram()
     rows = {
         index
-        for gram in grams & _GRAMS
-        for anchor, index in _BY_GRAM[gram]
+        for gram in grams & known.keys()
+        for anchor, index in known[gram]
         if anchor in line
     }
     return tuple(SIGNATURES[index] for index in sorted(rows))

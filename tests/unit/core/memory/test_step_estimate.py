@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.memory.step_estimate import (
     COMMON_GPUS_GIB,
+    ENOUGH_STEPS,
     MARGIN,
     READ_AHEAD_BATCHES,
     StepEstimate,
@@ -120,6 +121,17 @@ def test_few_steps_of_a_large_size_do_not_count_against_many_of_smaller_ones() -
     assert found.added(64) == 74_000
     assert found.slope == 1000
     assert estimate((4, 14_000), (16, 26_000), (64, 80_000)).added(64) == 80_000
+
+
+def test_many_steps_say_what_their_size_needs() -> None:
+    """Buffers of a fixed size: one of them at 4 samples, two at 16 and at 64. A line through
+    the smaller sizes would lead anywhere."""
+    few = estimate((4, 18 * MIB), (16, 36 * MIB), (64, 39 * MIB))
+    assert few.added(64) == 108 * MIB
+    last = replace(few.steps[-1], steps=ENOUGH_STEPS)
+    many = replace(few, steps=(*few.steps[:-1], last))
+    assert many.added(64) == 39 * MIB
+    assert many.added(128) == 43 * MIB
 
 
 def test_the_peak_is_the_sum_of_what_is_there() -> None:
