@@ -103,9 +103,12 @@ class EstimateCase:
     def real(self) -> int | None:
         """Bytes in use at most, in either of two real trainings; None: both failed.
 
-        Whether an array is copied into TensorFlow's memory depends on where it lies.
+        Whether an array is copied into TensorFlow's memory depends on where it lies. What XLA
+        has compiled, which takes minutes, needs the same each time: one training then.
         """
-        return max(filter(None, (self._real(), self._real())), default=None)
+        trainings = 1 if self.jit else 2
+        peaks = (self._real() for _ in range(trainings))
+        return max((one for one in peaks if one is not None), default=None)
 
     def _real(self) -> int | None:
         command = [

@@ -209,7 +209,7 @@ DISKS = (
         crashes=(Crash("disk_full", "wait", "No space left"),)),
     ChaosRow(name="own-disk-full", what="the same on a disk of the script's own: waited for",
         fault="fill-disk", options=("--path", "{path}", "--megabytes", "512"),
-        needs=MachineNeed.MOUNT, limit_mib=96, frees=True, apart=True, fast=True,
+        needs=MachineNeed.MOUNT, limit_mib=96, frees=True, apart=True,
         crashes=(Crash("disk_full", "wait", "No space left"),),
         sentence="the disk mounted at .* was full .*24 MiB are free there"),
     ChaosRow(name="snapshot-damaged", what="a bit flips in the newest snapshot, SIGKILL",

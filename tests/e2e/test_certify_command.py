@@ -93,6 +93,7 @@ model.fit(x, x[:, :4], batch_size=8, epochs=4, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_a_seed_of_the_clock(trainwarden: Trainwarden) -> None:
     """Two runs that nobody kills differ, too: the verdict repeats the reason that the run
     gave. Data that are others in each attempt are told without their hashes."""

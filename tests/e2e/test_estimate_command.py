@@ -70,7 +70,7 @@ def test_the_estimate_is_near_the_peak_of_a_real_training(
     """And so is that by the smaller sizes alone; nothing was trained, no callback of the
     script's was called, and nothing is left in the state directory."""
     script = trainwarden.script(SCRIPT)
-    done = trainwarden("estimate", "--json", script, *arguments)
+    done = trainwarden("estimate", "--seconds", "8", "--json", script, *arguments)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     left = {path.name for path in trainwarden.directory.iterdir()}
@@ -109,6 +109,7 @@ model.fit(x, x[:, :1], batch_size=64, epochs=20, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_several_devices_are_measured_together(trainwarden: Trainwarden) -> None:
     """All of one memory, each with its copy of the variables; smaller batches have samples
     for each, and of GPUs nothing is said. One device of a strategy is estimated as any."""
@@ -193,7 +194,9 @@ def test_a_loop_of_the_script_s_own_is_measured_as_it_runs(
     assert without["peak_bytes"] == pytest.approx(real, rel=0.1)
 
 
-@pytest.mark.parametrize("option", [("--batch", "64"), ("--jit",)])
+@pytest.mark.parametrize(
+    "option", [("--batch", "64"), pytest.param(("--jit",), marks=pytest.mark.slow)]
+)
 def test_nothing_of_a_loop_can_be_changed(
     trainwarden: Trainwarden, option: tuple[str, ...]
 ) -> None:

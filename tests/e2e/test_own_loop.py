@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from tests.support.command import Trainwarden
 
 LOOP = """
@@ -108,6 +110,7 @@ with session(model=model, optimizer=optimizer) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_session_whose_batch_nobody_slices_stops(trainwarden: Trainwarden) -> None:
     """It is the script's own loop as well, unless it asks for ``run.slices``: no slices
     are promised, and nothing is tried again."""

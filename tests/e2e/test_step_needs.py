@@ -34,6 +34,7 @@ def in_parts(found: dict[str, Any]) -> dict[str, int]:
     return {one["name"]: one["bytes"] for one in found["parts"]}
 
 
+@pytest.mark.slow
 def test_a_run_tells_what_an_estimate_says(trainwarden: Trainwarden) -> None:
     """The parts add up to the peak that was measured, and are those of an estimate of the
     same script."""

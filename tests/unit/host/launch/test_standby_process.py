@@ -204,6 +204,7 @@ def test_another_environment_is_a_cold_start_in_the_same_process(
     assert shown == pair.cold(other, 3)
 
 
+@pytest.mark.slow
 def test_the_size_of_a_slice_is_told_to_a_standby(pair: SocketPair) -> None:
     """After a lack of memory each standby was of no use: what the script may read of it is
     in a variable, which no framework looks at."""
@@ -218,6 +219,7 @@ def test_the_size_of_a_slice_is_told_to_a_standby(pair: SocketPair) -> None:
     assert shown == pair.cold(other, 3)
 
 
+@pytest.mark.slow
 def test_a_script_that_imports_otherwise_this_time_begins_once_more(
     pair: SocketPair,
 ) -> None:
@@ -309,6 +311,7 @@ def test_what_is_read_comes_with_the_directive(
     os.close(descriptor)
 
 
+@pytest.mark.slow
 def test_one_that_has_barely_begun_is_handed_over_too(pair: SocketPair) -> None:
     """The attempt before ends just then: both messages are there before it listens."""
     spec = pair.spec(SHOWS.replace("BEFORE", "").replace("AFTER", ""))
@@ -379,6 +382,7 @@ def test_secrets_of_a_script_are_not_written_down(pair: SocketPair) -> None:
     assert pair.notices(2) == []
 
 
+@pytest.mark.slow
 def test_a_package_that_asks_for_numpy_first_is_told(pair: SocketPair) -> None:
     """Keras imports it, too: it would not ask again, and the attempt would start twice."""
     text = SHOWS.replace("BEFORE", "import h5py").replace("AFTER", "")
@@ -389,6 +393,7 @@ def test_a_package_that_asks_for_numpy_first_is_told(pair: SocketPair) -> None:
     assert "the script imports h5py before numpy" in made.answer.because
 
 
+@pytest.mark.slow
 def test_one_that_is_left_alone_does_not_end_as_a_training_that_is_over(
     pair: SocketPair,
 ) -> None:

@@ -284,6 +284,7 @@ def test_unseeded_order_jit_and_several_steps_per_execution(
     assert len(set(trail)) == len(trail)
 
 
+@pytest.mark.slow
 def test_pipelines_own_train_step_and_datasets_by_index(
     tmp_path: Path, zygote: Zygote
 ) -> None:

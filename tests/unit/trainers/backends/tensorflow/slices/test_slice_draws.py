@@ -50,7 +50,7 @@ def attention(given: Any) -> Any:
     return layers.Dropout(0.2)(layers.LayerNormalization()(seen))
 
 
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_masks_of_slices_are_those_of_the_batch(*, jit: bool) -> None:
     """The same weights up to rounding, the same seeds to come, and nothing to tell."""
 
