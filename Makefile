@@ -18,6 +18,9 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests at a time: one more than there are cores, as they also wait; each may take 1 GB.
 AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
+# Tests start thousands of processes: where Python is told to write no bytecode, each would
+# compile all that it imports of ours anew (half a second).
+COMPILED = @$(BIN)/python -m compileall -q supervisor trainers tests
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
@@ -55,6 +58,7 @@ demo: $(VENV)/.installed ## a run that crashes twice, and ends well
 # The core first and alone: it must be covered by its own tests, to the last branch.
 # Then the rest.
 test: $(VENV)/.installed ## the tests; the core with full branch coverage
+	$(COMPILED)
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --numprocesses=$(AT_ONCE) tests/unit/core
 	$(BIN)/coverage combine --quiet
@@ -68,6 +72,7 @@ $(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers: $(VENV)/.made pyp
 	@touch $@
 
 test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/trackers ## the matrices that make test has samples of
+	$(COMPILED)
 	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
 lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
