@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from supervisor.wire.records.oom_subject import OomSubject
+from trainers.backends import finished_iterators
 from trainers.process import allocation_subject
 
 
@@ -137,7 +138,17 @@ class Supervised:
 
     def steps(self) -> Iterator[Any]:
         """Those of the next epoch, as Keras' ``fit`` takes them."""
-        yield from self.keras_own() if self._loop is None else self._loop(self)
+        yield from self._own_steps() if self._loop is None else self._loop(self)
+
+    def _own_steps(self) -> Iterator[Any]:
+        """Keras' own loop, of ``evaluate`` say; a pass that it has drawn to the end, and begun
+        anew for the next time, is over."""
+        drawn = None
+        for step in self.keras_own():
+            drawn = self._current_iterator
+            yield step
+        if drawn is not None and drawn is not self._current_iterator:
+            finished_iterators.pass_is_over(drawn)
 
     def keras_own(self) -> Iterator[Any]:
         """The loop that it would have without us: ``versions`` knows its name."""

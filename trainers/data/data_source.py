@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from trainers.backends import keras_compat, tf_data
+from trainers.backends import finished_iterators, keras_compat, tf_data
 from trainers.data import data_fingerprint
-from trainers.data.finished_iterators import finished
 from trainers.process.script import python_random
 from trainers.snapshots.tensor_image import Tensor
 
@@ -169,8 +168,7 @@ class DataSource:
 
     def pass_is_over(self, iterator: Any) -> None:
         """All of a pass was drawn from ``iterator``: nobody asks it for more."""
-        if tf_data.is_iterator(iterator):
-            finished.let_go(iterator)
+        finished_iterators.pass_is_over(iterator)
 
     def order(self) -> Any:
         """What else the order of this pass comes from, as it was when it began; or None."""

@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import Any
 
+from trainers.backends import tf_data
+
 LOOK_SECONDS = 0.05
 """Between two looks whether anybody else still refers to an iterator: Keras' loop does until
 it is given the next."""
@@ -54,5 +56,12 @@ def _gone(held: list[Any]) -> bool:
     return True
 
 
-finished = FinishedIterators()
+_finished = FinishedIterators()
 """Of this process."""
+
+
+def pass_is_over(iterator: Any) -> None:
+    """All of a pass was drawn from ``iterator``: it goes as soon as nobody refers to it. What
+    is no iterator of TensorFlow's is left alone."""
+    if tf_data.is_iterator(iterator):
+        _finished.let_go(iterator)
