@@ -129,6 +129,7 @@ class LoopMeasurement:
             least_bytes=min(added),
             step_seconds=self._seconds[-1],
             first_seconds=self._seconds[0],
+            steps=len(added),
         )
         self._attempt.say(RecordKind.STEP_MEMORY, **step.to_json())
         self._attempt.say(RecordKind.ESTIMATED, because="")

@@ -113,22 +113,27 @@ def tried(model: Any, batch: Any, short: Any | None, plan: TrialPlan) -> StepTri
     batches = iter(_again_and_again(model, batch, plan.element_spec))
     first = last = _seconds_of_step(model, batches)
     added: list[int] = []
-    until = time.perf_counter() + plan.seconds
-    for number in range(plan.most):
-        if number >= plan.least and time.perf_counter() > until:
-            break
-        if short is not None and number == plan.least // 2:
-            _seconds_of_step(
-                model, iter(_again_and_again(model, short, plan.element_spec))
-            )
-        gc.collect()  # what the steps before left is not of this one
-        peak_readings.reset_peak()
-        before = peak_readings.read()
-        last = _seconds_of_step(model, batches)
-        after = peak_readings.read()
-        if before is not None and after is not None:
-            between = max(before.current_bytes, after.current_bytes)
-            added.append(after.peak_bytes - between)
+    gc.collect()
+    gc.freeze()  # to look through all of a framework again takes longer than most steps
+    try:
+        until = time.perf_counter() + plan.seconds
+        for number in range(plan.most):
+            if number >= plan.least and time.perf_counter() > until:
+                break
+            if short is not None and number == plan.least // 2:
+                _seconds_of_step(
+                    model, iter(_again_and_again(model, short, plan.element_spec))
+                )
+            gc.collect()  # what the steps before left is not of this one
+            peak_readings.reset_peak()
+            before = peak_readings.read()
+            last = _seconds_of_step(model, batches)
+            after = peak_readings.read()
+            if before is not None and after is not None:
+                between = max(before.current_bytes, after.current_bytes)
+                added.append(after.peak_bytes - between)
+    finally:
+        gc.unfreeze()
     return StepTrial(added_bytes=tuple(added), first_seconds=first, step_seconds=last)
 
 
