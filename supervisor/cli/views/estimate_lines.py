@@ -53,7 +53,7 @@ PARTED = (
 )
 
 NOT_MEASURED = (
-    "such lines were up to a fifth too low, and on a busy machine two thirds too high:"
+    "such lines were up to a third too low, and on a busy machine two thirds too high:"
     " --seconds gives time to measure larger batches, --batch asks about a smaller one"
 )
 

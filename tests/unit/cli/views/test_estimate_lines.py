@@ -140,7 +140,7 @@ def test_a_batch_that_was_not_measured_is_told_as_such_in_the_first_line() -> No
         "a step of 256 samples, not measured: by the line through smaller ones that were"
         " tried: 16, 64\n"
     )
-    assert "note: such lines were up to a fifth too low" in text
+    assert "note: such lines were up to a third too low" in text
     assert "--seconds gives time to measure larger batches" in text
     assert "limit: fits into 5.00 GiB" in text
     unsure = replace(fit, fits=False, least_bytes=3 * GIB, most_bytes=6 * GIB)
