@@ -190,6 +190,7 @@ def test_a_script_finds_in_a_standby_what_it_finds_in_a_cold_start(
     assert not made.directory.exists()
 
 
+@pytest.mark.slow
 def test_another_environment_is_a_cold_start_in_the_same_process(
     pair: SocketPair,
 ) -> None:
@@ -238,7 +239,11 @@ def test_a_script_that_imports_otherwise_this_time_begins_once_more(
     ("before", "because"),
     [
         ("import random; random.seed(3)", "the script draws random numbers"),
-        ("sys.path.append('lib'); os.makedirs('lib', exist_ok=True)", ""),
+        pytest.param(
+            "sys.path.append('lib'); os.makedirs('lib', exist_ok=True)",
+            "",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_decides_an_import_is_as_the_script_has_it(
@@ -294,6 +299,7 @@ def test_a_script_without_tensorflow_has_none(pair: SocketPair) -> None:
     assert made.answer.because == "the script imports no TensorFlow"
 
 
+@pytest.mark.slow
 def test_what_is_read_comes_with_the_directive(
     pair: SocketPair, tmp_path: Path
 ) -> None:

@@ -480,7 +480,7 @@ def test_a_kill_at_any_place_while_files_are_put_back(tmp_path: Path) -> None:
             "fit(); fresh.write('1\\n'); add('1\\n'); add('one', 'status.json', 'w')"
         )
         run(f"{ALL_KINDS}\n{first}; snapshot(); {AFTER}")
-        code, calls = run(f"{ALL_KINDS}\ndying({calls}); give_back()"), calls + 12
+        code, calls = run(f"{ALL_KINDS}\ndying({calls}); give_back()"), calls + 30
         found = run.files()
         held = [found[name] for name in found if name.startswith("fresh.txt")]
         assert any(one.startswith("begun\n1\n2\n") for one in held) or code == 0

@@ -125,7 +125,7 @@ SETUPS = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(SETUPS, "arrays", "pipeline", "csv"))
+@pytest.mark.parametrize("name", sampled(SETUPS, "arrays", "csv"))
 def test_it_ends_as_if_nothing_had_happened(
     attempts: Attempts, undisturbed: Undisturbed, name: str
 ) -> None:
