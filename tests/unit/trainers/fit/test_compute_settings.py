@@ -126,11 +126,12 @@ def test_a_model_of_which_nothing_is_recomputed_is_told_of(attempts: Attempts) -
     ("changed", "words"),
     [
         ({"jit": True}, "jit as in the script → on"),
-        (
+        pytest.param(
             {"precision": "mixed_bfloat16"},
             "precision as in the script → mixed_bfloat16",
+            marks=pytest.mark.slow,
         ),
-        ({"recompute": True}, "recompute off → on"),
+        pytest.param({"recompute": True}, "recompute off → on", marks=pytest.mark.slow),
         ({}, None),
     ],
 )

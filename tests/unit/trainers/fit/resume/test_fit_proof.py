@@ -133,6 +133,7 @@ def test_an_exact_resume_is_proved(
     assert result(attempts) == result(whole)
 
 
+@pytest.mark.slow
 def test_generators_that_are_made_as_the_state_is_given_back_draw_nothing(
     attempts: Attempts,
 ) -> None:

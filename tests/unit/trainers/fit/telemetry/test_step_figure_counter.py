@@ -158,6 +158,7 @@ def test_the_wait_is_that_of_the_pipeline(attempts: Attempts) -> None:
     assert found.wait_seconds <= found.data_seconds <= found.seconds
 
 
+@pytest.mark.slow
 def test_what_a_callback_takes_is_no_wait(attempts: Attempts) -> None:
     """A pipeline that reads ahead while a callback works is not waited for."""
     found = evidence(attempts, INPUT_BOUND, "sound")
