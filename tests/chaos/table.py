@@ -329,7 +329,7 @@ LIBRARIES = (
         fault="recorded-cudnn_version", options=("--plain", *FIRST), end=ExpectedEnd.STOPPED,
         crashes=(Crash("version_mismatch", "stop", "compiled with"),),
         sentence="before its first step"),
-    ChaosRow(name="driver-version", what="a driver too old", end=ExpectedEnd.STOPPED,
+    ChaosRow(name="driver-version", fast=True, what="a driver too old", end=ExpectedEnd.STOPPED,
         fault="recorded-driver_version", options=("--plain", *FIRST),
         crashes=(Crash("version_mismatch", "stop", "insufficient"),)),
     ChaosRow(name="no-kernel", what="no code for this GPU", end=ExpectedEnd.STOPPED,

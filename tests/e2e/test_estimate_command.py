@@ -44,6 +44,13 @@ finally:
 """
 
 
+@pytest.fixture(autouse=True)
+def _one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations, in estimates and in real trainings: which run side by side, each with its
+    buffers, is another thing on a busy machine."""
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "1")
+
+
 def real_peak(trainwarden: Trainwarden, script: str, *arguments: str) -> int:
     """Bytes that the allocator had in use at most in a real training."""
     command = [sys.executable, "-m", "tests.bench.estimate_trial", "20", "-", "4096"]
