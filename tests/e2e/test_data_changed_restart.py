@@ -69,6 +69,7 @@ def test_a_restart_goes_on_with_other_data(trainwarden: Trainwarden) -> None:
     assert TOLD_BEFORE in status["promise"]
 
 
+@pytest.mark.slow
 def test_unseeded_data_are_the_same(trainwarden: Trainwarden) -> None:
     """Nothing is to be said of them; the promise holds."""
     trainwarden.script(UNSEEDED)

@@ -178,6 +178,7 @@ def test_an_attempt_that_dies_of_them_is_followed_by_one_that_compiles(
     assert (later.out, used(later)) == (good.out, 2)
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_next_attempt_a_compilation(
     tmp_path: Path, zygote: Zygote
 ) -> None:

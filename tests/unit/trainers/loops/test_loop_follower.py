@@ -194,7 +194,7 @@ GIVEN_UP = {
 }
 
 
-@pytest.mark.parametrize("what", sampled(GIVEN_UP, "caught", "thread", "evaluate"))
+@pytest.mark.parametrize("what", sampled(GIVEN_UP, "thread", "evaluate"))
 def test_what_cannot_be_recorded_is_told(attempts: Attempts, what: str) -> None:
     """Then, not after the crash; and the script ends as by plain Python."""
     more, because = GIVEN_UP[what]
@@ -271,7 +271,8 @@ def test_a_file_that_is_gone_is_not_taken_for_there(attempts: Attempts) -> None:
     assert "w.weights.h5 is gone" in str(outcome.of(RecordKind.PROOF))
 
 
-@pytest.mark.parametrize("reads", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("reads", [False, True])
 def test_a_large_file_that_was_written_again(
     attempts: Attempts, *, reads: bool
 ) -> None:
