@@ -141,13 +141,14 @@ class Supervised:
         yield from self._own_steps() if self._loop is None else self._loop(self)
 
     def _own_steps(self) -> Iterator[Any]:
-        """Keras' own loop, of ``evaluate`` say; a pass that it has drawn to the end, and begun
+        """Keras' own loop, of a validation say; a pass that it has drawn to the end, and begun
         anew for the next time, is over."""
         drawn = None
         for step in self.keras_own():
             drawn = self._current_iterator
             yield step
-        if drawn is not None and drawn is not self._current_iterator:
+        # Within a supervised fit, whose end waits for all of them.
+        if _adopt and drawn is not None and drawn is not self._current_iterator:
             finished_iterators.pass_is_over(drawn)
 
     def keras_own(self) -> Iterator[Any]:

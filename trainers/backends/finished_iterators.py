@@ -26,7 +26,9 @@ class FinishedIterators:
     """Keeps each until nobody else refers to it, and lets go of it in a thread."""
 
     def __init__(self) -> None:
-        self._given: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
+        self._given: queue.SimpleQueue[list[Any] | threading.Event] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
 
     def let_go(self, iterator: Any) -> None:
@@ -39,13 +41,26 @@ class FinishedIterators:
             )
             self._thread.start()
 
+    def wait(self) -> None:
+        """Until all that nobody else refers to any more is gone."""
+        if self._thread is not None and self._thread.is_alive():
+            looked = threading.Event()
+            self._given.put(looked)
+            looked.wait()
+
     def _run(self) -> None:
         kept: list[list[Any]] = []
         while True:
             try:
-                kept.append(self._given.get(timeout=LOOK_SECONDS if kept else None))
+                given = self._given.get(timeout=LOOK_SECONDS if kept else None)
             except queue.Empty:
-                kept = [one for one in kept if not _gone(one)]
+                given = None
+            if isinstance(given, list):
+                kept.append(given)
+                continue
+            kept = [one for one in kept if not _gone(one)]
+            if given is not None:
+                given.set()
 
 
 def _gone(held: list[Any]) -> bool:
@@ -65,3 +80,9 @@ def pass_is_over(iterator: Any) -> None:
     is no iterator of TensorFlow's is left alone."""
     if tf_data.is_iterator(iterator):
         _finished.let_go(iterator)
+
+
+def wait() -> None:
+    """Until those that nobody refers to are gone, with the data that they hold: a ``fit`` is
+    over, and the script may need the memory for other data."""
+    _finished.wait()

@@ -11,7 +11,13 @@ import keras
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import epoch_iterator, keras_compat, tf_data, torch_loaders
+from trainers.backends import (
+    epoch_iterator,
+    finished_iterators,
+    keras_compat,
+    tf_data,
+    torch_loaders,
+)
 from trainers.backends.selected import backend
 from trainers.data import py_dataset_state, shared_data
 from trainers.fit import earlier_traces
@@ -179,6 +185,7 @@ def training(
             raise
     finally:
         attempt.training.ended()
+        finished_iterators.wait()
         run.unwrap()
         held.remove(follower)
         for logger, append in kept:

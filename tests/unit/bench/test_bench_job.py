@@ -38,7 +38,7 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[BenchJob]
     script = tmp_path / "script.py"
     script.write_text(SAVES_EACH_FOURTH)
     monkeypatch.setattr("tests.bench.recovery.contestants.TRIAL", script)
-    job = BenchJob(tmp_path / "job", Contestant("loop"), "small", patience=60.0)
+    job = BenchJob(tmp_path / "job", Contestant("loop"), "small", patience=240.0)
     yield job
     job.stop()
 
@@ -85,7 +85,7 @@ def test_who_fails_says_its_last_words_and_is_measured_no_more(
     monkeypatch.setattr("tests.bench.recovery.contestants.TRIAL", script)
     fails = ("sh", "-c", "echo no such launcher; echo ====; exit 3")
     two = [Contestant("fails", fails), Contestant("loop", LOOP)]
-    rows = measured(tmp_path / "jobs", "small", two, kills=2, patience=60.0)
+    rows = measured(tmp_path / "jobs", "small", two, kills=2, patience=240.0)
     assert rows[0].why_not == "it ended, 3: no such launcher"
     assert rows[0].seconds == {}
     assert [*rows[1].seconds] == [0, 1]

@@ -80,6 +80,21 @@ def test_nobody_waits_for_one_that_is_slow_to_go() -> None:
     assert names == {"trainwarden-iterators"}
 
 
+def test_the_end_of_a_fit_waits_for_them() -> None:
+    """They hold its data. For what somebody still has nobody waits."""
+    finished, may_go = FinishedIterators(), threading.Event()
+    may_go.set()
+    kept = SlowToGo(may_go)
+    going = SlowToGo(may_go)
+    gone = going.gone
+    finished.let_go(kept)
+    finished.let_go(going)
+    del going
+    finished.wait()
+    assert gone.is_set()
+    assert not kept.gone.is_set()
+
+
 def test_what_somebody_still_has_stays() -> None:
     """Keras' loop has the old one until it gets the next."""
     finished, may_go = FinishedIterators(), threading.Event()
