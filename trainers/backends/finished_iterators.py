@@ -5,7 +5,8 @@ between two looks, each time twice as long, up to a minute. A wake-up just befor
 asleep is missed, and whoever lets go of the iterator waits until it looks again: seen in one
 epoch of twenty, for as long as half a minute (2.21, ``Model::OptimizeLoop``,
 ``RootDataset::Iterator``). A pass that is over has nothing left in its buffers: its iterator
-may go a moment later, and training goes on meanwhile.
+may go a moment later, and training goes on meanwhile. It holds the data themselves, though: the
+end of a ``fit`` waits for the last.
 """
 
 import queue
