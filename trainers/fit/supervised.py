@@ -185,12 +185,12 @@ def training(
             raise
     finally:
         attempt.training.ended()
-        finished_iterators.wait()
         run.unwrap()
         held.remove(follower)
         for logger, append in kept:
             logger.append = append
         attempt.enter(Phase.BETWEEN)
+        finished_iterators.wait()  # the last: it may be interrupted
     if not again:
         ended(session)
 

@@ -15,7 +15,7 @@ SCRIPT = """
 import gc, json, threading, weakref
 import keras, numpy as np, tensorflow as tf
 
-iterators, alive = [], []
+iterators = []
 make = tf.data.Dataset.__iter__
 
 def noted(self):

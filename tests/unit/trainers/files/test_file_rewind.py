@@ -469,8 +469,11 @@ AFTER = (
 )
 
 
-def test_a_kill_at_any_place_while_files_are_put_back(tmp_path: Path) -> None:
-    """Before each call of the kernel in turn: every line is in some file, and the next
+@pytest.mark.parametrize("apart", [30, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_kill_at_any_place_while_files_are_put_back(
+    tmp_path: Path, apart: int
+) -> None:
+    """Before calls of the kernel, so many apart: every line is in some file, and the next
     attempt puts all of them where they were."""
     code, calls = -9, 0
     while code == -9:
@@ -480,7 +483,7 @@ def test_a_kill_at_any_place_while_files_are_put_back(tmp_path: Path) -> None:
             "fit(); fresh.write('1\\n'); add('1\\n'); add('one', 'status.json', 'w')"
         )
         run(f"{ALL_KINDS}\n{first}; snapshot(); {AFTER}")
-        code, calls = run(f"{ALL_KINDS}\ndying({calls}); give_back()"), calls + 30
+        code, calls = run(f"{ALL_KINDS}\ndying({calls}); give_back()"), calls + apart
         found = run.files()
         held = [found[name] for name in found if name.startswith("fresh.txt")]
         assert any(one.startswith("begun\n1\n2\n") for one in held) or code == 0
