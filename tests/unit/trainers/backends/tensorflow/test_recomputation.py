@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tensorflow.python.eager import context
+
 from tests.support.samples import sampled
 from trainers.backends.tensorflow import recomputation
 
@@ -192,6 +194,51 @@ def test_a_layer_that_adds_a_loss_is_left_out() -> None:
     assert not again.losses
     for one, other in zip(weights_after(plain), weights_after(again), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_weights_are_read_before_they_change() -> None:
+    """Those that are computed with again, too, in the graph that TensorFlow makes of it."""
+    model = model_of(lambda: Block(adds=True))
+    recompute(model)
+    context.enable_graph_collection()
+    try:
+        weights_after(model)
+        collected = context.export_run_metadata()
+    finally:
+        context.disable_graph_collection()
+    graphs = [one.post_optimization_graph.node for one in collected.function_graphs]
+    (step,) = (nodes for nodes in graphs if any(one.op == UPDATE for one in nodes))
+    assert sum(one.op == "ReadVariableOp" for one in step) > 2 * len(model.weights)
+    assert not unordered(step)
+
+
+UPDATE = "AssignSubVariableOp"
+
+
+def unordered(nodes: Any) -> list[tuple[str, str]]:
+    """Reads and updates of a variable of which either may come first."""
+    inputs = {
+        one.name: [name.lstrip("^").split(":")[0] for name in one.input] for one in nodes
+    }
+
+    def before(name: str) -> set[str]:
+        seen, left = set(), [name]
+        while left:
+            new = set(inputs.get(left.pop(), ())) - seen
+            seen |= new
+            left += new
+        return seen
+
+    reads = [one for one in nodes if one.op == "ReadVariableOp"]
+    return [
+        (read.name, write.name)
+        for write in nodes
+        if write.op == UPDATE
+        for read in reads
+        if read.input[0] == write.input[0]
+        and read.name not in before(write.name)
+        and write.name not in before(read.name)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["tensorflow", "function", "keras", "python"])
