@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tensorflow.python.eager import context
 
 from tests.support.samples import sampled
@@ -218,7 +217,8 @@ UPDATE = "AssignSubVariableOp"
 def unordered(nodes: Any) -> list[tuple[str, str]]:
     """Reads and updates of a variable of which either may come first."""
     inputs = {
-        one.name: [name.lstrip("^").split(":")[0] for name in one.input] for one in nodes
+        one.name: [name.lstrip("^").split(":")[0] for name in one.input]
+        for one in nodes
     }
 
     def before(name: str) -> set[str]:
