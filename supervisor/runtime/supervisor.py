@@ -163,7 +163,7 @@ class Supervisor:
             run_id=self.row.run_id,
             spec=self.spec,
             paths=self.paths,
-            launcher=self.launcher.early,
+            launcher=self.launcher,
             environments=self.population.environments,
             clock=self.clock,
             say=self.say,

@@ -6,9 +6,12 @@ The systemd launcher needs systemd and the installed units: there these tests ar
 
 import os
 import signal
+import socket
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -24,12 +27,16 @@ from supervisor.host.launch.launcher import (
     Name,
     read_shimmed,
 )
+from supervisor.host.launch.standby_process import DirectStandby, StandbyProcess
 from supervisor.host.launch.systemd import SystemdLauncher
+from supervisor.host.launch.unit_standby import UnitStandby
 from supervisor.wire.files import read_json
 from supervisor.wire.messages.directive import Directive
+from supervisor.wire.messages.standby_messages import WORD
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.records.end_records import ExitRecord
 from tests.support.directives import directive_of, spec_of
+from tests.support.samples import sampled
 
 PATIENCE = 60.0
 SLEEP = "import time; print('up', flush=True); time.sleep(120)"
@@ -39,6 +46,14 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 print('up', flush=True)
 time.sleep(120)
 """
+IMPORTS = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+import tensorflow as tf
+print('up', flush=True)
+time.sleep(120)
+"""
+STANDBY = {"restart": {"standby": True}}
 USER = os.environ.get("TRAINWARDEN_SYSTEMD_USER", "")
 """Whose units are installed here; empty: none are."""
 JOBS = count(1)
@@ -81,15 +96,55 @@ class Bench:
     job: str = field(default_factory=lambda: f"contract-{os.getpid()}-{next(JOBS)}")
     launched: list[Launched] = field(default_factory=list[Launched])
 
-    def launch(self, text: str, **tables: object) -> Launched:
-        """Begin to start an attempt of a script with this text."""
+    @property
+    def paths(self) -> RunPaths:
+        """Of the run."""
+        return RunPaths(self.directory / "run-1")
+
+    def told(self, text: str, **tables: object) -> tuple[Spec, Directive]:
+        """What the next attempt is asked to do: to run a script with this text."""
         number = len(self.launched) + 1
         script = self.directory / f"train-{number}.py"
         script.write_text(text)
         spec = spec_of(script, **tables)
-        paths = RunPaths(self.directory / "run-1")
-        directive = directive_of(spec, paths, self.job, attempt=number)
-        attempt = self.launcher.launch(spec, directive, paths=paths.attempt(number))
+        made = directive_of(spec, self.paths, self.job, attempt=number)
+        return spec, replace(made, run_id=self.job, standby=spec.restart.standby)
+
+    def launch(self, text: str, **tables: object) -> Launched:
+        """Begin to start an attempt of a script with this text."""
+        spec, directive = self.told(text, **tables)
+        paths = self.paths.attempt(directive.attempt)
+        attempt = self.launcher.launch(spec, directive, paths=paths)
+        made = Launched(attempt, spec, directive)
+        self.launched.append(made)
+        return made
+
+    @contextmanager
+    def standby(self, text: str) -> Generator[StandbyProcess]:
+        """A process that waits to be the next attempt, and is gone afterwards."""
+        spec, directive = self.told(text, **STANDBY)
+        number = directive.attempt
+        imports = self.paths.attempt(number - 1).imports
+        until(imports.exists)
+        spare = partial(self.launcher.spare, directive.run_id, number)
+        made = self.launcher.stand_by(
+            spec, directive, paths=self.paths, imports=imports
+        )
+        spare(spared=True)
+        try:
+            yield made
+        finally:
+            spare(spared=False)
+            if len(self.launched) < number:
+                made.ask_end()
+                made.wait_for_end()
+                made.clear()
+
+    def hand_over(self, standby: StandbyProcess, text: str) -> Launched:
+        """Let a process be the next attempt."""
+        spec, directive = self.told(text, **STANDBY)
+        paths = self.paths.attempt(directive.attempt)
+        attempt = self.launcher.hand_over(standby, spec, directive, paths=paths)
         made = Launched(attempt, spec, directive)
         self.launched.append(made)
         return made
@@ -177,6 +232,74 @@ def bench(launcher: Launcher, shared: Path) -> Iterator[Bench]:
     made = Bench(launcher, shared)
     yield made
     made.close()
+
+
+def test_a_process_that_stood_by_is_the_attempt(bench: Bench) -> None:
+    """It is nothing that is left while it waits; then it runs the script, and its files
+    are those of an attempt."""
+    first = bench.up(IMPORTS, **STANDBY)
+    with bench.standby(IMPORTS) as made:
+        until(lambda: made.look() or made.ended())
+        answer = made.look()
+        assert answer is not None
+        assert answer.because == ""
+        assert answer.memory_bytes > 0
+        assert not made.has_seen_oom_kills
+        first.attempt.kill()
+        until(first.attempt.ended)
+        bench.until_nothing_is_left(first)
+        second = bench.hand_over(made, IMPORTS)
+        until(second.attempt.started)
+        until(lambda: "up" in second.output)
+    words = Path(f"/proc/{second.attempt.pid}/cmdline").read_bytes().split(b"\0")
+    assert WORD.encode() in words
+    assert bench.left(second) is not None
+    found = bench.adopt(second)
+    assert found is not None
+    found.close()
+    second.attempt.ask_drain()
+    record = has_ended(second)
+    assert record is not None
+    assert record.asked_to_stop
+    bench.until_nothing_is_left(second)
+
+
+@pytest.mark.parametrize("how", sampled(["hangs up", "asks", "at once"], "hangs up"))
+def test_who_stands_by_ends_with_who_started_it(bench: Bench, how: str) -> None:
+    """Also where that one is killed, and nobody hears of it: by the end of the channel."""
+    first = bench.up(IMPORTS, **STANDBY)
+    with bench.standby(IMPORTS) as made:
+        assert isinstance(made, DirectStandby | UnitStandby)
+        if how != "at once":
+            until(made.look)
+        if how == "hangs up":
+            assert made.channel is not None
+            made.channel.shutdown(socket.SHUT_RDWR)
+            made.look()
+        else:
+            made.ask_end()
+        until(made.ended)
+    first.attempt.kill()
+    until(first.attempt.ended)
+    bench.until_nothing_is_left(first)
+
+
+def test_nobody_else_is_told_what_to_do(bench: Bench) -> None:
+    """Whoever connects where a unit is awaited is heard only if it is the unit."""
+    if not isinstance(bench.launcher, SystemdLauncher):
+        return  # a pair of sockets has no name
+    first = bench.up(IMPORTS, **STANDBY)
+    with bench.standby(IMPORTS) as made, socket.socket(socket.AF_UNIX) as other:
+        assert isinstance(made, UnitStandby)
+        other.connect(str(made.point))
+        until(made.look)
+        other.settimeout(PATIENCE)
+        with suppress(ConnectionResetError):
+            assert other.recv(1) == b""
+        assert made.look() is not None
+        assert made.pid != os.getpid()
+    first.attempt.kill()
+    until(first.attempt.ended)
 
 
 def test_an_end_of_its_own(bench: Bench) -> None:

@@ -116,7 +116,7 @@ def _struck(
     """Each of ``fatal`` ends an attempt of the job, once; ``then``: after each."""
     submit(box, name, spec=OFTEN)
     for number, victims in enumerate(fatal, 1):
-        _strike(box, attempted(box, name, number), victims)
+        strike(box, attempted(box, name, number), victims)
         then()
     attempted(box, name, len(fatal) + 1)
     incidents = json.loads(box.trainwarden("incidents", "--json", name).stdout)
@@ -138,7 +138,7 @@ def _struck(
     assert box.run("pgrep", "-f", f"/shared/{name}.py", check=False).stdout == ""
 
 
-def _strike(box: BootedContainer, found: dict[str, Any], victims: list[str]) -> None:
+def strike(box: BootedContainer, found: dict[str, Any], victims: list[str]) -> None:
     """SIGKILL to all of them at once."""
     stat = box.says("cat", f"/proc/{found['pid']}/stat").rpartition(")")[2].split()
     pids = {"pid": found["pid"], "shim": int(stat[1]), "daemon": main_pid(box)}

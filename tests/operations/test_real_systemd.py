@@ -39,6 +39,7 @@ from tests.operations.box_people import (
     check_whoever_runs_as_the_daemon_is_not_the_daemon,
 )
 from tests.operations.box_power import check_a_shutdown_drains_and_the_next_boot_resumes
+from tests.operations.box_standby import check_the_next_attempt_waits_as_a_unit
 from tests.support.machine import OPT, BootedContainer, machine_in
 from tests.support.machine_jobs import finish, job, running, steps, submit
 
@@ -162,6 +163,7 @@ CHECKS: tuple[Callable[[BootedContainer], None], ...] = (
     check_kills_are_diagnosed_and_leave_nothing,
     check_kills_with_the_probe,
     check_draining_a_job_and_the_slice,
+    check_the_next_attempt_waits_as_a_unit,
     check_compilers_and_devices_work,
     check_exposure_and_verify,
     check_a_shutdown_drains_and_the_next_boot_resumes,

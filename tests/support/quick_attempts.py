@@ -13,7 +13,13 @@ from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
 from supervisor.daemon.launcher_factory import LauncherFactory, UserRuntime
 from supervisor.daemon.managed_job import SchedulerError
-from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, Name
+from supervisor.host.launch.launcher import (
+    LaunchedAttempt,
+    Launcher,
+    LaunchError,
+    Name,
+)
+from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.marker_scan import Carrier, MarkerScan
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.snapshot_catalog import newest_step
@@ -21,7 +27,7 @@ from supervisor.wire import event_file
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.page import PageWriter, Phase
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records.end_records import ExitRecord
 
 STEPS = 7
@@ -164,6 +170,9 @@ class QuickAttempt(LaunchedAttempt):
         """Nothing is held."""
 
 
+WITHOUT = "there are no processes here"
+
+
 @dataclass(kw_only=True)
 class QuickLauncher(Launcher):
     """Starts them."""
@@ -188,6 +197,31 @@ class QuickLauncher(Launcher):
         )
         attempt.begin(restored=before)
         return attempt
+
+    @override
+    def room_bytes(self) -> int | None:
+        return None
+
+    @override
+    def spare(self, run_id: str, number: int, *, spared: bool) -> None:
+        """Nothing is ever left."""
+
+    @override
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> StandbyProcess:
+        raise LaunchError(WITHOUT)
+
+    @override
+    def hand_over(
+        self,
+        standby: StandbyProcess,
+        spec: Spec,
+        directive: Directive,
+        *,
+        paths: AttemptPaths,
+    ) -> QuickAttempt:
+        raise LaunchError(WITHOUT)
 
     @override
     def objection(self, spec: Spec) -> str | None:

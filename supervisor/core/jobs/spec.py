@@ -153,7 +153,7 @@ class RestartSpec(Table):
     to the newer one, and compare all of it."""
     standby: bool = False
     """Start the process of the next attempt while this one trains: it imports TensorFlow and
-    Keras and waits, some 300 MiB. Of ``run`` alone, not of a daemon."""
+    Keras and waits, some 300 MiB."""
     back_off: Duration = 1.0
     back_off_max: Duration = 300.0
     data_changed: Literal["go on", "stop"] = "go on"

@@ -29,8 +29,8 @@ def attempt_units(user: str, job: str) -> str:
     return f"{PREFIX}{user}@{job}-*.service"
 
 
-def is_attempt_of(unit: str, user: str, job: str) -> bool:
-    """Whether ``unit`` is an attempt of exactly this job (not of ``JOB-2``)."""
+def attempt_number(unit: str, user: str, job: str) -> int | None:
+    """Which attempt of exactly this job (not of ``JOB-2``) ``unit`` is; None: it is none."""
     start = f"{PREFIX}{user}@{job}-"
     number = unit.removeprefix(start).removesuffix(".service")
-    return unit.startswith(start) and number.isdigit()
+    return int(number) if unit.startswith(start) and number.isdecimal() else None

@@ -101,7 +101,12 @@ def job_json(entry: ManagedJob, *, whole: bool = True) -> dict[str, Any]:
     status = entry.status()
     if not whole and status.state is not JobState.QUEUED:
         status = replace(
-            status, message="", promise=None, last_error=None, step_needs=None
+            status,
+            message="",
+            promise=None,
+            last_error=None,
+            step_needs=None,
+            standby=None,
         )
     return {
         **status_json(status),

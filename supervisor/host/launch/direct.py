@@ -25,8 +25,9 @@ from supervisor.core.text.units import format_size
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import (
+    HAD_ENDED,
     NOT_STARTED,
-    EarlyLauncher,
+    TOO_MUCH,
     LaunchedAttempt,
     Launcher,
     LaunchError,
@@ -38,11 +39,12 @@ from supervisor.host.launch.launcher import (
     shim_of,
     standby_command,
 )
-from supervisor.host.launch.standby_process import StandbyProcess
+from supervisor.host.launch.standby_process import DirectStandby, StandbyProcess
+from supervisor.host.memory.main_memory import room
 from supervisor.host.process.cgroup import kills_between, oom_kills
 from supervisor.host.process.child_process import Child, Process, start
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
-from supervisor.host.process.proc_files import doomed
+from supervisor.host.process.proc_files import doomed, read_kernel
 from supervisor.host.snapshots.memory_tier import discard, release
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.messages.directive import Directive
@@ -79,9 +81,6 @@ _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 """The directory to work in, say: a full disk passes by, this does not."""
 
 
-HAD_ENDED = "it had ended"
-TOO_MUCH = "its arguments are longer than can be told"
-TOO_MANY = "more variables of the environment differ than can be told"
 NOT_OURS = "its place, {}, is not a directory of ours alone"
 
 
@@ -174,14 +173,19 @@ class DirectAttempt(LaunchedAttempt):
 
 
 def _started_early(
-    spec: Spec, given: dict[str, str], *, directory: Path
+    spec: Spec, given: dict[str, str], *, directory: Path, detached: bool
 ) -> tuple[Child, socket.socket]:
     """A shim whose process waits, and what we speak to that by. Raises OSError."""
     channel, theirs = socket.socketpair()
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         shim = start(
-            standby_command(spec, channel=theirs.fileno(), directory=descriptor),
+            standby_command(
+                spec,
+                channel=theirs.fileno(),
+                directory=descriptor,
+                detached=detached,
+            ),
             environment=given,
             directory=Path(spec.working_directory or Path.cwd()),
             complaints=directory / "shim.log",
@@ -233,19 +237,21 @@ class DirectLauncher(Launcher):
             raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
         return DirectAttempt(paths=paths, shim=shim, relay=self.relay)
 
-    @property
-    def scans(self) -> tuple[MarkerScan, ...]:
-        """As ``EarlyLauncher`` has it, and so the next two."""
-        return (self.environments,)
-
-    @property
     @override
-    def early(self) -> EarlyLauncher | None:
-        return None if self.detached else self
+    def room_bytes(self) -> int | None:
+        try:
+            return room(read_kernel("/proc/self/cgroup"))
+        except OSError:
+            return None
 
+    @override
+    def spare(self, run_id: str, number: int, *, spared: bool) -> None:
+        self.environments.spare(marker_of(run_id, number), spared=spared)
+
+    @override
     def stand_by(
         self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
-    ) -> StandbyProcess:
+    ) -> DirectStandby:
         """In a directory of its own, which is the attempt's later."""
         attempt = paths.attempt(directive.attempt)
         given = environment(spec, directive, attempt, os.environ)
@@ -260,12 +266,14 @@ class DirectLauncher(Launcher):
             _only_ours(paths.standby)
             directory = Path(tempfile.mkdtemp(dir=paths.standby))
             (directory / "dumps").mkdir(mode=0o700)
-            shim, channel = _started_early(spec, given, directory=directory)
+            shim, channel = _started_early(
+                spec, given, directory=directory, detached=self.detached
+            )
             channel.sendall(line(plan))
         except OSError as error:
             message = f"it cannot be started: {error.strerror}"
             raise LaunchError(message) from error
-        return StandbyProcess(
+        return DirectStandby(
             expected=directive,
             directory=directory,
             shim=shim,
@@ -273,6 +281,7 @@ class DirectLauncher(Launcher):
             environment=given,
         )
 
+    @override
     def hand_over(
         self,
         standby: StandbyProcess,
@@ -282,13 +291,13 @@ class DirectLauncher(Launcher):
         paths: AttemptPaths,
     ) -> DirectAttempt:
         """Its directory gets the attempt's name; then it is told."""
-        if standby.ended():
+        if not isinstance(standby, DirectStandby) or standby.ended():
             raise LaunchError(HAD_ENDED)
         given = environment(spec, directive, paths, os.environ)
         changes = difference(standby.environment, given)
         message = line(HandOver(directive=str(paths.directive), environment=changes))
         if len(message) > MOST_BYTES:
-            raise LaunchError(TOO_MANY)
+            raise LaunchError(TOO_MUCH)
         try:
             write_json(standby.directory / paths.directive.name, directive.to_json())
             standby.directory.rename(paths.root)
@@ -299,7 +308,7 @@ class DirectLauncher(Launcher):
         standby.channel.close()
         return DirectAttempt(paths=paths, shim=standby.shim, relay=self.relay)
 
-    def _tell(self, standby: StandbyProcess, message: bytes, *, root: Path) -> None:
+    def _tell(self, standby: DirectStandby, message: bytes, *, root: Path) -> None:
         """It has moved to ``root``, or is back where it was where this raises OSError."""
         try:
             with _given(self.relay) as stdin:

@@ -18,7 +18,6 @@ from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.child_process import Process
-from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.files import read_json
@@ -47,6 +46,8 @@ START_SECONDS = 20.0
 """A shim that has not started training by then never will."""
 
 NOT_STARTED = "the process that watches over training did not start"
+HAD_ENDED = "it had ended"
+TOO_MUCH = "what it would be told takes more than 64 KiB"
 
 
 class LaunchError(Exception):
@@ -142,43 +143,13 @@ class Launcher(Protocol):
         """
         ...
 
-    @property
-    def early(self) -> "EarlyLauncher | None":
-        """The same, which can start processes before their attempt; None: it cannot."""
-        return None
-
-    def objection(self, spec: Spec) -> str | None:
-        """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
+    def room_bytes(self) -> int | None:
+        """Main memory that is left for a process which is started now; None: not known."""
         ...
 
-    def adopt(self, name: Name, *, paths: AttemptPaths) -> LaunchedAttempt | None:
-        """The attempt again that an earlier supervisor started; None: it is over."""
-        ...
-
-    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
-        """What somebody else says of the end of an attempt whose shim could not tell it;
-        None: nobody does."""
-        ...
-
-    def left(self, run_id: str, *, job: str) -> str | None:
-        """What is still there of earlier attempts, named; None: nothing."""
-        ...
-
-    def release(
-        self, memory: Path, snapshots: Path, *, job: str, finished: bool
-    ) -> str | None:
-        """A run has ended: give back its memory tier. What is newer there than on disk
-        goes to ``snapshots`` first, unless it ``finished``. A sentence if it could not.
-        """
-        ...
-
-
-class EarlyLauncher(Protocol):
-    """A way to start the process of an attempt before the attempt."""
-
-    @property
-    def scans(self) -> tuple[MarkerScan, ...]:
-        """By which it looks for what is left of attempts."""
+    def spare(self, run_id: str, number: int, *, spared: bool) -> None:
+        """Whether the process of attempt ``number`` only stands by: then it is nothing
+        that is left."""
         ...
 
     def stand_by(
@@ -207,6 +178,31 @@ class EarlyLauncher(Protocol):
         """
         ...
 
+    def objection(self, spec: Spec) -> str | None:
+        """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
+        ...
+
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> LaunchedAttempt | None:
+        """The attempt again that an earlier supervisor started; None: it is over."""
+        ...
+
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        """What somebody else says of the end of an attempt whose shim could not tell it;
+        None: nobody does."""
+        ...
+
+    def left(self, run_id: str, *, job: str) -> str | None:
+        """What is still there of earlier attempts, named; None: nothing."""
+        ...
+
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        """A run has ended: give back its memory tier. What is newer there than on disk
+        goes to ``snapshots`` first, unless it ``finished``. A sentence if it could not.
+        """
+        ...
+
 
 def shim_command(
     spec: Spec, paths: AttemptPaths, *, detached: bool, stdin: bool = False
@@ -214,19 +210,27 @@ def shim_command(
     """The command that starts the shim, which starts the training; ``detached``: it may
     be without a supervisor for a while. ``stdin``: training gets that of the shim."""
     options: list[str] = ["--stdin"] if stdin else []
-    if detached:
-        cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
-        options += ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
-    shim = [*_SHIM, *options, str(paths.root), "--"]
+    shim = [*_SHIM, *options, *_alone(spec, detached=detached), str(paths.root), "--"]
     return [*shim, spec.python or sys.executable, str(LAUNCH), str(paths.directive)]
 
 
-def standby_command(spec: Spec, *, channel: int, directory: int) -> list[str]:
+def standby_command(
+    spec: Spec, *, channel: int, directory: int, detached: bool
+) -> list[str]:
     """The same for a process that waits to be an attempt. Its directory is known to the
     shim by a descriptor: its name is another one later."""
-    shim = [*_SHIM, f"/proc/self/fd/{directory}", "--"]
+    options = _alone(spec, detached=detached)
+    shim = [*_SHIM, *options, f"/proc/self/fd/{directory}", "--"]
     words = [str(LAUNCH), WORD, f"{channel},{directory}"]
     return [*shim, spec.python or sys.executable, *words]
+
+
+def _alone(spec: Spec, *, detached: bool) -> list[str]:
+    """Options of a shim that may be without a supervisor for a while."""
+    if not detached:
+        return []
+    cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
+    return ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
 
 
 def environment(

@@ -10,66 +10,110 @@ import json
 import shutil
 import signal
 import socket
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from typing_extensions import override
+
+from supervisor.core.text.plain import plain
 from supervisor.host.process.cgroup import oom_kills
 from supervisor.host.process.child_process import Child, wait_for
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.messages.standby_messages import MOST_BYTES, StandbyAnswer
 
+BECAUSE_MOST = 500
+"""Characters of what it says: it may be another user's."""
 END_SECONDS = 5.0
 """From SIGTERM until it is gone, with what it may have started."""
 
 
 @dataclass(kw_only=True)
-class StandbyProcess:
-    """One of them. ``directory``: where its files lie."""
+class StandbyProcess(ABC):
+    """One of them."""
 
     expected: Directive
     """What its attempt was to be told when it was started."""
-    directory: Path
-    shim: Child
-    channel: socket.socket
     environment: dict[str, str]
     """What it was started with."""
     answer: StandbyAnswer | None = None
     """None: it still imports."""
-    oom_kills_before: int | None = field(default_factory=oom_kills)
     _text: bytearray = field(default_factory=bytearray)
 
     @property
+    @abstractmethod
     def has_seen_oom_kills(self) -> bool:
-        """Whether the kernel has killed for memory since: they would count as those of
-        its attempt."""
-        return oom_kills() != self.oom_kills_before
+        """Whether the kernel has killed for memory since, where it is: those would count
+        as kills of its attempt."""
 
     def look(self) -> StandbyAnswer | None:
-        """What it has answered so far."""
-        with contextlib.suppress(OSError):
-            self._text += self.channel.recv(MOST_BYTES)
-        if self.answer is None and self._text.endswith(b"\n"):
-            self.answer = _answer(bytes(self._text))
+        """What it has answered so far. Whoever does not look may not see that it ended."""
+        said = self._heard()
+        if self.answer is None:
+            self._text += said
+            if len(self._text) > MOST_BYTES or self._text.endswith(b"\n"):
+                self.answer = _answer(bytes(self._text))
         return self.answer
 
+    @abstractmethod
+    def _heard(self) -> bytes:
+        """What it has said since; empty: nothing."""
+
+    @abstractmethod
     def ended(self) -> bool:
         """Whether it is gone."""
-        return self.shim.ended()
 
+    @abstractmethod
     def ask_end(self) -> None:
         """Let it end: by a signal, and by the end of what it listens to."""
+
+    @abstractmethod
+    def wait_for_end(self) -> None:
+        """For a moment; who has not ended by then is killed."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """It has ended: leave nothing of it."""
+
+
+@dataclass(kw_only=True)
+class DirectStandby(StandbyProcess):
+    """A child of ours. ``directory``: where its files lie."""
+
+    directory: Path
+    shim: Child
+    channel: socket.socket
+    oom_kills_before: int | None = field(default_factory=oom_kills)
+
+    @property
+    @override
+    def has_seen_oom_kills(self) -> bool:
+        return oom_kills() != self.oom_kills_before
+
+    @override
+    def _heard(self) -> bytes:
+        with contextlib.suppress(OSError):
+            return self.channel.recv(MOST_BYTES)
+        return b""
+
+    @override
+    def ended(self) -> bool:
+        return self.shim.ended()
+
+    @override
+    def ask_end(self) -> None:
         self.shim.send(signal.SIGTERM)
         self.channel.close()
 
+    @override
     def wait_for_end(self) -> None:
-        """For a moment; who has not ended by then is killed."""
         if not wait_for([self.shim.descriptor], seconds=END_SECONDS):
             self.shim.send(signal.SIGKILL)  # and what it watches with it
             wait_for([self.shim.descriptor], seconds=END_SECONDS)
 
+    @override
     def clear(self) -> None:
-        """It has ended: leave nothing of it."""
         self.shim.ended()  # reaped
         self.shim.close()
         self.channel.close()
@@ -83,4 +127,7 @@ def _answer(text: bytes) -> StandbyAnswer:
         value = None
     given = cast("dict[str, Any]", value) if isinstance(value, dict) else None
     found = None if given is None else StandbyAnswer.from_json(given)
-    return found or StandbyAnswer(because="what it answers cannot be read")
+    if found is None:
+        return StandbyAnswer(because="what it answers cannot be read")
+    because = " ".join(plain(found.because).split())[:BECAUSE_MOST]
+    return replace(found, because=because, memory_bytes=max(found.memory_bytes, 0))

@@ -14,6 +14,7 @@ CALL_SECONDS = 10.0
 RUNTIME = Path("/run/systemd/system")
 """There where systemd runs the machine."""
 ACTIVE = frozenset({"activating", "active", "deactivating", "reloading"})
+OVER = frozenset({"inactive", "failed"})
 
 
 class SystemdError(Exception):
@@ -69,6 +70,13 @@ def is_active(unit: str) -> bool:
         return show(unit, "ActiveState").get("ActiveState") in ACTIVE
     except SystemdError:
         return False
+
+
+def at_rest(found: Mapping[str, str]) -> bool:
+    """Whether a unit with these properties (ActiveState, Job) has ended, or was never
+    begun, and nothing waits to begin it."""
+    queued = found.get("Job", "0") not in {"", "0"}
+    return found.get("ActiveState") in OVER and not queued
 
 
 def parse_show(text: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pwd
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from typing_extensions import override
@@ -16,15 +16,17 @@ from typing_extensions import override
 from supervisor.core.diagnosis.systemd_result import PROPERTIES, UnitEnd, unit_end
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.jobs.unit_names import (
+    attempt_number,
     attempt_unit,
     attempt_units,
-    is_attempt_of,
     template,
 )
 from supervisor.core.text.units import format_duration, parse_timespan
 from supervisor.host.launch import systemctl
 from supervisor.host.launch.launcher import (
+    HAD_ENDED,
     NOT_STARTED,
+    TOO_MUCH,
     LaunchedAttempt,
     Launcher,
     LaunchError,
@@ -34,20 +36,37 @@ from supervisor.host.launch.launcher import (
     same_process,
     shim_command,
     shim_of,
+    standby_command,
 )
+from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
+from supervisor.host.launch.unit_main import CHANNEL, DIRECTORY
+from supervisor.host.launch.unit_standby import (
+    UnitStandby,
+    listening,
+    meeting_point,
+)
+from supervisor.host.memory.main_memory import room
 from supervisor.host.process.cgroup import is_in_group, kills_between, oom_kills
 from supervisor.host.process.child_process import Process
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.messages.directive import Directive
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.messages.standby_messages import (
+    MOST_BYTES,
+    HandOver,
+    StandbyPlan,
+    difference,
+    line,
+)
+from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records.end_records import Shimmed
 
-OVER = frozenset({"inactive", "failed"})
 IDENTITY = ("ActiveState", "Job", "MainPID", "ExecMainPID", "ControlGroup")
 """Properties that tell who belongs to a unit, and whether it runs."""
 LOOK_SECONDS = 0.25
 """How often systemd is asked about a unit that has not told anything yet."""
+SLICE = "trainwarden.slice"
+"""All units of attempts are in it (their template)."""
 NOBODY = -1
 """The id of no user: where a name is not known (any more)."""
 TOLD_SECONDS = 10.0
@@ -96,7 +115,7 @@ class SystemdAttempt(LaunchedAttempt):
             return False
         if shimmed is not None and is_of_unit(shimmed, found):
             self._meet(shimmed)
-        elif _is_at_rest(found) and shimmed == read_shimmed(self.paths):
+        elif systemctl.at_rest(found) and shimmed == read_shimmed(self.paths):
             if shimmed is None or found.get("ExecMainPID") not in {"0", "", None}:
                 raise self._why_not()
             self.training = shimmed  # systemd has forgotten it: it came and went
@@ -184,10 +203,12 @@ class SystemdLauncher(Launcher):
     user: str
     requests: Path
     """Where that user's units look for what to do; only we write there."""
+    _spared: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Runs and numbers of attempts whose units only stand by."""
 
     @property
     @override
-    def user_id(self) -> int | None:
+    def user_id(self) -> int:
         try:
             return pwd.getpwnam(self.user).pw_uid
         except KeyError:
@@ -199,12 +220,7 @@ class SystemdLauncher(Launcher):
     ) -> SystemdAttempt:
         unit = attempt_unit(self.user, directive.job, directive.attempt)
         try:
-            self._tidy(directive.job)
-            write_json(self.request(directive), self._request(spec, directive, paths))
-            # Always: names of units come again, and a limit of before would still hold.
-            most = "infinity" if spec.memory.host is None else str(spec.memory.host)
-            systemctl.limit(unit, {"MemoryMax": most})
-            _begin(unit)
+            self._begin(unit, spec, directive, self._request(spec, directive, paths))
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
             raise LaunchError(message) from error
@@ -212,6 +228,112 @@ class SystemdLauncher(Launcher):
             message = f"systemd did not start {unit}: {error}"
             raise LaunchError(message) from error
         return SystemdAttempt(unit=unit, paths=paths)
+
+    def _begin(
+        self,
+        unit: str,
+        spec: Spec,
+        directive: Directive,
+        request: dict[str, object],
+    ) -> None:
+        """Raises OSError and SystemdError."""
+        self._tidy(directive.job)
+        write_json(self.request(directive), request)
+        # Always: names of units come again, and a limit of before would still hold.
+        most = "infinity" if spec.memory.host is None else str(spec.memory.host)
+        systemctl.limit(unit, {"MemoryMax": most})
+        try:
+            systemctl.start(unit)
+        except NoAnswerError:
+            return  # it may come all the same: whether it does, is found out
+
+    @override
+    def room_bytes(self) -> int | None:
+        """In the slice of all attempts, in either version of cgroups."""
+        try:
+            return room(f"0::/{SLICE}\n1:memory:/{SLICE}\n")
+        except OSError:
+            return None
+
+    @override
+    def spare(self, run_id: str, number: int, *, spared: bool) -> None:
+        (self._spared.add if spared else self._spared.discard)((run_id, number))
+
+    @override
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> UnitStandby:
+        """In the unit of that attempt, and a directory that the user's process makes."""
+        unit = attempt_unit(self.user, directive.job, directive.attempt)
+        given = environment(spec, directive, paths.attempt(directive.attempt), {})
+        plan = StandbyPlan(
+            imports=str(imports),
+            seed=directive.seed,
+            arguments=(directive.script, *directive.args),
+        )
+        if len(line(plan)) > MOST_BYTES:
+            raise LaunchError(TOO_MUCH)
+        point = meeting_point(self.requests, directive.job)
+        request: dict[str, object] = {
+            "directory": spec.working_directory or "/",
+            "command": standby_command(
+                spec, channel=CHANNEL, directory=DIRECTORY, detached=True
+            ),
+            "environment": given,
+            "standby": {"socket": str(point), "place": str(paths.standby)},
+        }
+        try:
+            listener = listening(point)
+        except OSError as error:
+            message = f"it cannot be started: {error.strerror or error}"
+            raise LaunchError(message) from error
+        made = UnitStandby(
+            expected=directive,
+            environment=given,
+            unit=unit,
+            user_id=self.user_id,
+            plan=line(plan),
+            request=self.request(directive),
+            listener=listener,
+            point=point,
+        )
+        try:
+            self._begin(unit, spec, directive, request)
+        except (OSError, SystemdError) as error:
+            made.hang_up()
+            message = f"it cannot be started: {error}"
+            raise LaunchError(message) from error
+        return made
+
+    @override
+    def hand_over(
+        self,
+        standby: StandbyProcess,
+        spec: Spec,
+        directive: Directive,
+        *,
+        paths: AttemptPaths,
+    ) -> SystemdAttempt:
+        """It is told all of it, and moves its directory to where the attempt's is."""
+        if not isinstance(standby, UnitStandby):
+            raise LaunchError(HAD_ENDED)
+        given = environment(spec, directive, paths, {})
+        changes = difference(standby.environment, given)
+        told = HandOver(
+            directive=str(paths.directive),
+            environment=changes,
+            content=directive.to_json(),
+        )
+        message = line(told)
+        if len(message) > MOST_BYTES:
+            raise LaunchError(TOO_MUCH)
+        try:
+            standby.send(message)
+        except OSError as error:
+            said = f"it could not be told what to do: {error.strerror}"
+            raise LaunchError(said) from error
+        standby.hang_up()
+        return SystemdAttempt(unit=standby.unit, paths=paths)
 
     def request(self, directive: Directive) -> Path:
         """The file that tells the unit of an attempt what to do."""
@@ -286,8 +408,9 @@ class SystemdLauncher(Launcher):
         except SystemdError as error:
             return f"what systemd keeps to itself ({error})"
         for unit, active in found.items():
-            if is_attempt_of(unit, self.user, job):
-                if active not in OVER:
+            number = attempt_number(unit, self.user, job)
+            if number is not None and (run_id, number) not in self._spared:
+                if active not in systemctl.OVER:
                     return f"{unit} ({active})"
                 self._forget(unit)
         return None
@@ -322,14 +445,8 @@ class SystemdLauncher(Launcher):
 
 
 def _rests(unit: str) -> bool:
-    """``_is_at_rest``, asked now. Raises SystemdError: systemd does not say."""
-    return _is_at_rest(systemctl.show(unit, *IDENTITY))
-
-
-def _is_at_rest(found: Mapping[str, str]) -> bool:
-    """Whether a unit has ended, or was never begun, and nothing waits to begin it."""
-    queued = found.get("Job", "0") not in {"", "0"}
-    return found.get("ActiveState") in OVER and not queued
+    """``at_rest``, asked now. Raises SystemdError: systemd does not say."""
+    return systemctl.at_rest(systemctl.show(unit, *IDENTITY))
 
 
 def is_of_unit(shimmed: Shimmed, found: Mapping[str, str]) -> bool:
@@ -349,11 +466,3 @@ def _end_of(unit: str, shimmed: Shimmed) -> UnitEnd | None:
         return unit_end(systemctl.show(unit, *PROPERTIES), main_pid=shimmed.shim_pid)
     except SystemdError:
         return None
-
-
-def _begin(unit: str) -> None:
-    """Begin to start ``unit``. Raises SystemdError: it will not."""
-    try:
-        systemctl.start(unit)
-    except NoAnswerError:
-        return  # it may come all the same: whether it does, ``started`` finds out

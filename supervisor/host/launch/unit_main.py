@@ -6,8 +6,10 @@ made by the user's own process. A request says what to run, where and with what;
 in a directory that only root hands out and only the daemon writes.
 """
 
+import fcntl
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +20,11 @@ from supervisor.host.service.journal import marked
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
 
+CHANNEL, DIRECTORY = 8, 9
+"""Descriptors of a process that stands by: the daemon names them in its command."""
+ASIDE = 16
+"""Higher than either: none of them is in the other's place."""
+CONNECT_SECONDS = 20.0
 EX_UNAVAILABLE = 69
 """From sysexits.h."""
 
@@ -33,6 +40,8 @@ def main(arguments: list[str]) -> NoReturn:
     try:
         if "directive" in request:
             prepare(request)
+        if "standby" in request:
+            prepare_standby(request["standby"])
         become(request)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
@@ -50,6 +59,28 @@ def prepare(request: Mapping[str, Any]) -> None:
     forget_earlier_runs(snapshots.parent)
     paths.dumps.mkdir(parents=True, exist_ok=True, mode=0o750)
     write_json(paths.directive, directive)
+
+
+def prepare_standby(standby: Mapping[str, Any]) -> None:
+    """Open what a process needs that waits to be an attempt: what it is told by, and a
+    directory of its own. Raises OSError."""
+    place = Path(str(standby["place"]))
+    shutil.rmtree(place, ignore_errors=True)  # of those before it
+    place.mkdir(parents=True, mode=0o750)
+    own = place / str(os.getpid())
+    AttemptPaths(own).dumps.mkdir(parents=True, mode=0o750)
+    channel = socket.socket(socket.AF_UNIX)
+    channel.settimeout(CONNECT_SECONDS)
+    channel.connect(str(standby["socket"]))
+    channel.settimeout(None)
+    directory = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
+    opened = (channel.detach(), CHANNEL), (directory, DIRECTORY)
+    aside = [
+        (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, ASIDE), target)
+        for number, target in opened
+    ]
+    for number, target in aside:
+        os.dup2(number, target, inheritable=True)
 
 
 def forget_earlier_runs(run: Path) -> None:

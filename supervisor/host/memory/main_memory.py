@@ -25,8 +25,17 @@ def capacity(pid: int, *, rss: int, limit: int | None, root: Path = ROOT) -> int
     ``limit``: the spec's, for the attempt. All in bytes.
     """
     of_machine = rss + psutil.virtual_memory().available
-    found = (limit, _in_cgroup(pid, rss=rss, root=root), of_machine)
+    groups = read_kernel(f"/proc/{pid}/cgroup")
+    found = (limit, _in_cgroup(groups, rss=rss, root=root), of_machine)
     return min(one for one in found if one is not None)
+
+
+def room(groups: str, *, root: Path = ROOT) -> int:
+    """Bytes that are left for one more process in the cgroup ``groups``, as the kernel
+    writes it in ``/proc/PID/cgroup``."""
+    in_cgroup = _in_cgroup(groups, rss=0, root=root)
+    of_machine = psutil.virtual_memory().available
+    return of_machine if in_cgroup is None else min(in_cgroup, of_machine)
 
 
 def private_bytes(pids: Iterable[int]) -> int:
@@ -50,13 +59,13 @@ def _private(pid: int) -> int:
         return 0
 
 
-def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:
+def _in_cgroup(groups: str, *, rss: int, root: Path) -> int | None:
     """What it holds, and what is left before the kernel has nothing to take back.
 
     That may be above the limit: pages of libraries are resident, and the kernel can take
     them back, or has charged them to whoever read them first.
     """
-    for events in event_files(read_kernel(f"/proc/{pid}/cgroup"), root=root):
+    for events in event_files(groups, root=root):
         used, limit = used_and_limit(events)
         if used is not None and limit is not None:
             cached = _reclaimable(read_kernel(events.with_name("memory.stat")))

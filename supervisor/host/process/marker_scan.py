@@ -117,8 +117,7 @@ class MarkerScan:
         """Who does not answer, with the search that still waits for it."""
         self._search: _Search | None = None
         """The newest."""
-        self.spared: set[bytes] = set()
-        """Markers of processes that are none of an attempt yet (``marker_of``)."""
+        self._spared: set[bytes] = set()
         self._asked: dict[bytes, tuple[float, float]] = {}
         """Since when a marker is asked for, and when it was last (monotonic seconds)."""
 
@@ -150,8 +149,13 @@ class MarkerScan:
         return {
             pid: one
             for pid, one in found.items()
-            if one.marker.startswith(marker) and one.marker not in self.spared
+            if one.marker.startswith(marker) and one.marker not in self._spared
         }
+
+    def spare(self, marker: bytes, *, spared: bool) -> None:
+        """Whether processes that carry ``marker`` are passed over: they are none of an
+        attempt yet."""
+        (self._spared.add if spared else self._spared.discard)(marker)
 
     def wait_for(self, marker: bytes) -> dict[int, Carrier]:
         """As ``carriers``, for who can wait: some milliseconds, and seconds for each

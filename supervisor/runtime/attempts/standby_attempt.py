@@ -5,7 +5,6 @@ long the next attempt takes to begin.
 """
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,9 +20,8 @@ from supervisor.core.lifecycle.standby_rules import (
 )
 from supervisor.core.text.log_level import Notifier
 from supervisor.core.text.units import format_size
-from supervisor.host.launch.launcher import EarlyLauncher, LaunchedAttempt, LaunchError
+from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
 from supervisor.host.launch.standby_process import StandbyProcess
-from supervisor.host.memory.main_memory import capacity
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.wire.files import write_json
@@ -34,10 +32,6 @@ LOOK_SECONDS = 1.0
 """How often it is thought about."""
 IMPORT_SECONDS = 60.0
 """An import that takes longer hangs, as far as one can tell: a cold start may not."""
-NOT_HERE = (
-    "restart.standby: attempts start cold here; only those of `trainwarden run` on this"
-    " machine are started early"
-)
 STARTED = "a standby for attempt {} is started: it imports what this one imported"
 WAITS = "a standby waits to be attempt {}, and takes {} of main memory"
 TAKEN = "attempt {} goes on in the process that stood by"
@@ -56,8 +50,7 @@ class Standby:
     run_id: str
     spec: Spec
     paths: RunPaths
-    launcher: EarlyLauncher | None
-    """None: nothing can be started early."""
+    launcher: Launcher
     environments: MarkerScan
     """Of whoever else looks for what is left of attempts."""
     clock: Clock
@@ -80,13 +73,11 @@ class Standby:
     def begin(self) -> None:
         """Before the first look: what an earlier supervisor left."""
         self._leave_nothing()
-        if self.spec.restart.standby and self.launcher is None:
-            self._tell(NOT_HERE)
 
     @property
     def wanted(self) -> bool:
         """Whether the run has one where it can."""
-        return self.spec.restart.standby and self.launcher is not None
+        return self.spec.restart.standby
 
     def look(
         self,
@@ -99,7 +90,7 @@ class Standby:
         """Do what there is to do now. ``stepped``: the attempt has made a step.
         ``forecast_seconds``: until main memory runs out. ``expected``: what the next is to
         be told."""
-        if self.launcher is None or not self.wanted:
+        if not self.wanted:
             return
         self._clear_ended()
         now = self.clock.now()
@@ -113,7 +104,7 @@ class Standby:
             )
         )
         if decided.move is StandbyMove.START and self._not_for <= run.attempt:
-            self._start(self.launcher, run, expected())
+            self._start(run, expected())
         elif decided.move is StandbyMove.END:
             self.end(decided.because)
         elif decided.because and self._short_for != run.attempt:
@@ -137,21 +128,19 @@ class Standby:
             waits=self._process is not None,
             wanted=run.stop is None and not run.state.ended,
             stepped_seconds=since,
-            room_bytes=_room(),
+            room_bytes=self.launcher.room_bytes(),
             size_bytes=self.size_bytes,
             forecast_seconds=forecast_seconds,
             ran_out=bool(known) and known[-1].cause is Cause.HOST_OOM,
         )
 
-    def _start(
-        self, launcher: EarlyLauncher, run: RunState, expected: Directive
-    ) -> None:
+    def _start(self, run: RunState, expected: Directive) -> None:
         imports = self.paths.attempt(run.attempt).imports
         if not imports.exists():
             return
         self._not_for, self._started_at = expected.attempt, self.clock.now()
         try:
-            self._process = launcher.stand_by(
+            self._process = self.launcher.stand_by(
                 self.spec, expected, paths=self.paths, imports=imports
             )
         except LaunchError as error:
@@ -183,7 +172,7 @@ class Standby:
         """The process that stood by, which is the attempt from here on; None: there is
         none, or it is of no use any more."""
         process, number = self._process, directive.attempt
-        if self.launcher is None or process is None:
+        if process is None:
             return None
         try:
             _object_to(process, number, since=self.clock.now() - self._started_at)
@@ -216,7 +205,14 @@ class Standby:
         self.about = ""
         self._leave_nothing()
 
+    @property
+    def _ours(self) -> bool:
+        """Whether the run's files are ours to write, and not another user's."""
+        return self.launcher.user_id is None
+
     def _leave_nothing(self) -> None:
+        if not self._ours:
+            return
         shutil.rmtree(self.paths.standby, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.paths.standby_told.unlink(missing_ok=True)
@@ -234,15 +230,15 @@ class Standby:
             process.clear()
 
     def _spare(self, number: int, *, spared: bool) -> None:
-        marker = marker_of(self.run_id, number)
-        own = () if self.launcher is None else self.launcher.scans
-        for scan in (self.environments, *own):
-            (scan.spared.add if spared else scan.spared.discard)(marker)
+        self.environments.spare(marker_of(self.run_id, number), spared=spared)
+        self.launcher.spare(self.run_id, number, spared=spared)
 
     def _tell(self, sentence: str) -> None:
         if sentence != self.about:
             self.about = sentence
             self.say(sentence)
+            if not self._ours:
+                return
             with contextlib.suppress(OSError):  # it is told in the log
                 write_json(self.paths.standby_told, {"sentence": sentence})
 
@@ -259,11 +255,3 @@ def _object_to(process: StandbyProcess, number: int, *, since: float) -> None:
         raise LaunchError(HANGS)
     if process.has_seen_oom_kills:
         raise LaunchError(KILLED_FOR_MEMORY)
-
-
-def _room() -> int | None:
-    """Main memory that is left for it: of the machine, or of our cgroup."""
-    try:
-        return capacity(os.getpid(), rss=0, limit=None)
-    except OSError:
-        return None

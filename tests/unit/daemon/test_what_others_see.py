@@ -99,10 +99,11 @@ def test_the_message_of_a_job(daemon: Daemon) -> None:
     assert message not in seen
 
 
-def test_what_a_step_of_a_job_needs(
+def test_what_a_step_of_a_job_needs_and_how_its_standby_stands(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It names the optimizer's class, which may be the script's own."""
+    """They name the optimizer's class, which may be the script's own, and what an import
+    of the script raised."""
     part = MemoryPart(name="optimizer", bytes=8, about="SecretOptimizer")
     budget = StepBudget(
         fit=0,
@@ -116,9 +117,10 @@ def test_what_a_step_of_a_job_needs(
     told = ManagedJob.status
 
     def status(entry: ManagedJob) -> JobStatus:
-        return replace(told(entry), step_needs=budget)
+        return replace(told(entry), step_needs=budget, standby="ValueError: the word")
 
     monkeypatch.setattr(ManagedJob, "status", status)
     mine, seen = (asked(daemon, "/v1/jobs/mine", by=who) for who in (OWNER, OTHER))
     assert mine["step_needs"]["parts"][0]["about"] == "SecretOptimizer"
-    assert seen["step_needs"] is None
+    assert mine["standby"] == "ValueError: the word"
+    assert seen["step_needs"] is seen["standby"] is None

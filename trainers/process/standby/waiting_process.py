@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from supervisor.wire.files import write_json
 from supervisor.wire.json_record import JsonRecord
 from supervisor.wire.messages.directive import BATCH_ENVIRONMENT
 from supervisor.wire.messages.standby_messages import (
@@ -42,17 +43,19 @@ TOLD_TO_THE_SCRIPT = frozenset({BATCH_ENVIRONMENT})
 """Variables that the script alone looks at, if at all: no package that was imported ahead
 has read them."""
 CHANGED = "{} was changed after it had been imported ahead"
+NOT_MOVED = "trainwarden: the process that stood by cannot be the attempt: {}"
 COLD = "the standby was of no use, and this attempt starts cold: {}"
 
 
 def wait(numbers: str) -> list[str]:
     """Import ahead and wait: the arguments of the attempt that this process becomes.
 
-    ``numbers``: of the socket, and of a directory that is none of ours. Ends the process
-    where there is nothing to become.
+    ``numbers``: of the socket, and of the directory where the attempt's files lie until it
+    is one. Ends the process where there is nothing to become.
     """
     channel, directory = map(int, numbers.split(","))
-    os.close(directory)
+    given, directory = directory, os.dup(directory)  # what it starts does not get it
+    os.close(given)
     initial = dict(os.environ)
     with socket.socket(fileno=channel) as speaks:
         speaks.set_inheritable(False)
@@ -65,6 +68,8 @@ def wait(numbers: str) -> list[str]:
             speaks.sendall(line(answer))
         told = told_by.heard(HandOver)
     _give(usual)
+    _moved(directory, told)
+    os.close(directory)
     restart = functools.partial(_cold, told, initial)
     if preloaded is None:
         restart(because)
@@ -125,6 +130,21 @@ class _Channel:
         if not part:
             _leave()
         self._text += part
+
+
+def _moved(directory: int, told: HandOver) -> None:
+    """Where the attempt's files are for us to move, they are. Ends the process where they
+    cannot be."""
+    if told.content is None:
+        return
+    target = Path(told.directive)
+    try:
+        own = Path(f"/proc/self/fd/{directory}").readlink()
+        write_json(own / target.name, told.content)
+        own.rename(target.parent)
+    except OSError as error:
+        print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # its log
+        _leave()
 
 
 def _leave() -> NoReturn:

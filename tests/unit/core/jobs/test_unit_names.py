@@ -3,9 +3,9 @@
 import pytest
 
 from supervisor.core.jobs.unit_names import (
+    attempt_number,
     attempt_unit,
     attempt_units,
-    is_attempt_of,
     is_user_name,
     template,
 )
@@ -31,7 +31,7 @@ def test_units() -> None:
     assert (
         attempt_units("alice", "digits") == "trainwarden-attempt-alice@digits-*.service"
     )
-    assert is_attempt_of(unit, "alice", "digits")
+    assert attempt_number(unit, "alice", "digits") == 7
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,12 @@ def test_units() -> None:
 )
 def test_a_unit_belongs_to_one_job(user: str, job: str) -> None:
     """Also where one name begins like the other: the number is what comes last."""
-    assert not is_attempt_of("trainwarden-attempt-alice@digits-7.service", user, job)
+    unit = "trainwarden-attempt-alice@digits-7.service"
+    assert attempt_number(unit, user, job) is None
 
 
 def test_a_job_whose_name_ends_in_a_number() -> None:
     """``digits-2`` is another job than ``digits``."""
     unit = attempt_unit("alice", "digits-2", 7)
-    assert is_attempt_of(unit, "alice", "digits-2")
-    assert not is_attempt_of(unit, "alice", "digits")
+    assert attempt_number(unit, "alice", "digits-2") == 7
+    assert attempt_number(unit, "alice", "digits") is None

@@ -15,10 +15,15 @@ import pytest
 
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.text.log_level import LogLevel
-from supervisor.host.launch.direct import HAD_ENDED, DirectLauncher
+from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.input_relay import InputRelay
-from supervisor.host.launch.launcher import LaunchedAttempt, LaunchError, read_shimmed
-from supervisor.host.launch.standby_process import StandbyProcess
+from supervisor.host.launch.launcher import (
+    HAD_ENDED,
+    LaunchedAttempt,
+    LaunchError,
+    read_shimmed,
+)
+from supervisor.host.launch.standby_process import DirectStandby
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.messages.directive import BATCH_ENVIRONMENT, Directive
@@ -63,7 +68,7 @@ class SocketPair:
 
     directory: Path
     launcher: DirectLauncher = field(default_factory=DirectLauncher)
-    open: list[StandbyProcess] = field(default_factory=list[StandbyProcess])
+    open: list[DirectStandby] = field(default_factory=list[DirectStandby])
 
     @property
     def paths(self) -> RunPaths:
@@ -87,7 +92,7 @@ class SocketPair:
         started = self.launcher.launch(spec, self.directive(spec, attempt), paths=paths)
         return self.end(started)
 
-    def standby(self, spec: Spec) -> StandbyProcess:
+    def standby(self, spec: Spec) -> DirectStandby:
         """A process that imported, or said why it cannot."""
         made = self.launcher.stand_by(
             spec,
@@ -99,7 +104,7 @@ class SocketPair:
         until(lambda: made.look() or made.ended())
         return made
 
-    def hand_over(self, spec: Spec, made: StandbyProcess) -> str:
+    def hand_over(self, spec: Spec, made: DirectStandby) -> str:
         """What it shows as an attempt."""
         directive = self.directive(spec, 2)
         paths = self.paths.attempt(2)
@@ -121,7 +126,7 @@ class SocketPair:
         found: list[dict[str, Any]] = [json.loads(line) for line in lines]
         return [one["sentence"] for one in found if one["kind"] == RecordKind.NOTICE]
 
-    def pid(self, made: StandbyProcess) -> int:
+    def pid(self, made: DirectStandby) -> int:
         """Of the process that waits."""
         shimmed = read_shimmed(AttemptPaths(made.directory))
         assert shimmed is not None
@@ -336,7 +341,7 @@ def test_it_ends_when_nobody_speaks_any_more_or_asks_it_to(pair: SocketPair) -> 
     """The end of the socket, SIGTERM to the shim, and the loss of the shim."""
     spec = pair.spec("import keras\nprint('SHOWN 1')")
     pair.cold(spec)
-    ends: list[Callable[[StandbyProcess], object]] = [
+    ends: list[Callable[[DirectStandby], object]] = [
         lambda made: made.channel.close(),
         lambda made: made.shim.send(signal.SIGTERM),
         lambda made: made.shim.send(signal.SIGKILL),

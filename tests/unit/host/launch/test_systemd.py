@@ -6,7 +6,6 @@ With a real systemd the same is asked in ``tests/operations``.
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,26 +18,9 @@ from supervisor.host.launch.systemd import SystemdAttempt, SystemdLauncher
 from supervisor.host.process.proc_files import read_kernel, stat
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
+from tests.unit.host.launch.conftest import Answers
 
 NAME = Name(run_id="r", job="digits", number=3)
-Answers = Callable[..., None]
-
-
-@pytest.fixture
-def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Sets what ``systemctl show`` prints from now on."""
-    bin_directory, said = tmp_path / "bin", tmp_path / "said"
-    bin_directory.mkdir()
-    systemctl = bin_directory / "systemctl"
-    systemctl.write_text(f"#!/bin/sh\ncat {said}\n")
-    systemctl.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_directory}:/usr/bin:/bin")
-
-    def answer(**properties: object) -> None:
-        lines = [f"{name}={value}\n" for name, value in properties.items()]
-        said.write_text("".join(lines))
-
-    return answer
 
 
 @pytest.fixture

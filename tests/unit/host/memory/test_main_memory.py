@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from supervisor.host.memory.main_memory import capacity, private_bytes
+from supervisor.host.memory.main_memory import capacity, private_bytes, room
 from tests.support.holding import holding
 
 
@@ -51,3 +51,23 @@ def test_a_worker_counts_with_what_is_its_own() -> None:
         held = private_bytes([child.pid])
     assert 64 * 2**20 <= held < 128 * 2**20
     assert private_bytes([child.pid]) == 0
+
+
+def test_room_for_one_more_in_a_slice(tmp_path: Path) -> None:
+    """What its limit leaves, in either version of cgroups; else what the machine has."""
+    groups = "0::/some.slice\n1:memory:/some.slice\n"
+    machine = psutil.virtual_memory().total
+    assert 1000 < room(groups, root=tmp_path) <= machine
+    for group, names in (
+        (tmp_path / "some.slice", ("memory.current", "memory.max", "memory.events")),
+        (
+            tmp_path / "memory/some.slice",
+            ("memory.usage_in_bytes", "memory.limit_in_bytes", "memory.oom_control"),
+        ),
+    ):
+        group.mkdir(parents=True)
+        for name, text in zip(names, ("600", "1000", "oom_kill 0"), strict=True):
+            (group / name).write_text(f"{text}\n")
+        assert room(groups, root=tmp_path) == 400
+        for name in names:
+            (group / name).unlink()

@@ -1,5 +1,6 @@
 """The standby of a run: when there is none, and that it is said once."""
 
+import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.standby_rules import QUIET_SECONDS
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.launch.direct import DirectLauncher
+from supervisor.host.launch.launcher import Launcher
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.attempts.standby_attempt import LOOK_SECONDS, NOT_HERE, Standby
+from supervisor.runtime.attempts.standby_attempt import LOOK_SECONDS, Standby
 from supervisor.runtime.status_builder import standby_sentence
 from supervisor.wire.files import write_json
-from supervisor.wire.messages.directive import Directive
+from supervisor.wire.messages.directive import MARKER, Directive
 from supervisor.wire.paths import RunPaths
 from tests.support.directives import directive_of, spec_of
 from tests.support.lives import POLICY
@@ -42,7 +44,7 @@ class WatchedStandby:
 
     directory: Path
     wanted: bool = True
-    detached: bool = False
+    launcher: Launcher = field(default_factory=DirectLauncher)
     size_bytes: int = 1 << 20
     said: list[str] = field(default_factory=list[str])
     clock: HandClock = field(default_factory=HandClock)
@@ -61,7 +63,7 @@ class WatchedStandby:
             run_id="a-run",
             spec=self.spec,
             paths=paths,
-            launcher=DirectLauncher(detached=self.detached).early,
+            launcher=self.launcher,
             environments=self.scan,
             clock=self.clock,
             say=self.say,
@@ -98,13 +100,6 @@ def test_who_did_not_ask_has_none(tmp_path: Path) -> None:
     assert not one.standby.paths.standby.exists()
 
 
-def test_where_none_can_be_that_is_said(tmp_path: Path) -> None:
-    """Attempts that outlive their supervisor start cold."""
-    one = WatchedStandby(tmp_path, detached=True)
-    one.look()
-    assert (one.said, one.standby.wanted) == ([NOT_HERE], False)
-
-
 def test_none_is_started_where_memory_is_short(tmp_path: Path) -> None:
     """It is said once for an attempt, and stands in the status."""
     one = WatchedStandby(tmp_path, size_bytes=1 << 60)
@@ -117,25 +112,32 @@ def test_none_is_started_where_memory_is_short(tmp_path: Path) -> None:
     assert not one.standby.paths.standby.exists()
 
 
+@pytest.mark.parametrize("detached", [True, False])
 @pytest.mark.parametrize("ends", [True, False])
 def test_it_is_spared_while_it_waits_and_ends_with_the_run(
-    tmp_path: Path, *, ends: bool
+    tmp_path: Path, *, ends: bool, detached: bool
 ) -> None:
     """Whoever looks for what is left of attempts passes it over, and no longer."""
-    one = WatchedStandby(tmp_path)
+    one = WatchedStandby(tmp_path, launcher=DirectLauncher(detached=detached))
     one.look()
     one.look(seconds=QUIET_SECONDS)
     assert one.said == [
         "a standby for attempt 2 is started: it imports what this one imported"
     ]
     marker = marker_of("a-run", 2)
-    assert one.scan.spared == {marker}
-    assert one.scan.wait_for(marker_of("a-run")) == {}
+    assert MarkerScan().wait_for(marker) != {}
+    for _ in range(2):  # what a search has found is believed for a while
+        assert one.scan.wait_for(marker_of("a-run")) == {}
+    assert one.launcher.left("a-run", job="j") is None
     if ends:
         one.look(replace(TRAINS, stop=DrainRequested("Ctrl-C")))
-        assert one.scan.spared == set()
     one.standby.finish()
-    assert one.scan.spared == set()
+    with subprocess.Popen(
+        ["/bin/sleep", "30"], env={MARKER: "a-run/2"}
+    ) as attempt:  # whoever comes after it is not spared
+        assert list(one.scan.wait_for(marker)) == [attempt.pid]
+        assert one.launcher.left("a-run", job="j") is not None
+        attempt.kill()
     assert MarkerScan().wait_for(marker) == {}
     assert not one.standby.paths.standby.exists()
     assert standby_sentence(one.standby.paths) is None

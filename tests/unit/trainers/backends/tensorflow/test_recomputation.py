@@ -222,7 +222,7 @@ def unordered(nodes: Any) -> list[tuple[str, str]]:
     }
 
     def before(name: str) -> set[str]:
-        seen, left = set(), [name]
+        seen, left = set[str](), [name]
         while left:
             new = set(inputs.get(left.pop(), ())) - seen
             seen |= new
