@@ -64,7 +64,7 @@ test: $(VENV)/.installed ## the tests; the core with full branch coverage
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
 	$(BIN)/python -m pytest --ignore=tests/unit/core -m 'not slow' \
-		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
+		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=60
 
 # Apart, too: nothing else must see them.
 $(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers: $(VENV)/.made pyproject.toml

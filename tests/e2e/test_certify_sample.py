@@ -20,6 +20,7 @@ def test_killed_runs_end_as_if_they_had_not_been(zygote: Zygote, name: str) -> N
     assert len(result.deaths) >= 3
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_in_processes_that_stood_by(zygote: Zygote) -> None:
     """A script without any seed, on data that it draws: the same bits, and none of them
     had to begin anew."""

@@ -162,6 +162,7 @@ def test_damaged_entries_cost_a_compilation(
         assert used(after) == (whole - 1 or None)
 
 
+@pytest.mark.slow
 def test_an_attempt_that_dies_of_them_is_followed_by_one_that_compiles(
     tmp_path: Path, zygote: Zygote
 ) -> None:

@@ -65,7 +65,9 @@ def test_that_no_batch_fits_is_told_before_memory_runs_out(
 ) -> None:
     """Weights of 96 MiB fit; what the optimizer keeps for them does not."""
     script = trainwarden.script(TOO_LARGE)
-    process = trainwarden.start("run", "--cpu-memory", "200MiB", script)
+    spec = trainwarden.directory / "spec.toml"
+    spec.write_text(f'script = "{script}"\n[restart]\nwithout_progress = 0\n')
+    process = trainwarden.start("run", "--cpu-memory", "200MiB", "--spec", str(spec))
     said, _ = process.communicate(timeout=PATIENCE)
     told = (
         "parameters, gradients and Adam's state need 384 MiB, and the limit is 200 MiB"

@@ -56,6 +56,12 @@ def check_the_next_attempt_waits_as_a_unit(box: BootedContainer) -> None:
     daemon = main_pid(box)
     box.run("systemctl", "restart", "trainwarden")
     await_another(box, daemon)
+    _says(box, "a standby for attempt 2 is started")
+    daemon = main_pid(box)
+    box.run(
+        "systemctl", "restart", "trainwarden"
+    )  # it still imports, and hears nothing
+    await_another(box, daemon)
     _waits(box, 2)
     unit = "trainwarden-attempt-alice@awaited-2.service"
     shim = box.property(unit, "MainPID")
@@ -78,7 +84,10 @@ def check_the_next_attempt_waits_as_a_unit(box: BootedContainer) -> None:
 
 
 def _waits(box: BootedContainer, number: int) -> None:
-    said = f"a standby waits to be attempt {number}"
+    _says(box, f"a standby waits to be attempt {number}")
+
+
+def _says(box: BootedContainer, said: str) -> None:
     box.until(lambda: (job(box, "awaited").get("standby") or "").startswith(said))
 
 

@@ -59,6 +59,10 @@ class LaunchError(Exception):
         self.lasting = lasting
 
 
+class NotYetError(LaunchError):
+    """What is in the way goes by itself: the same again may help in a moment."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
     """Which attempt."""
@@ -159,6 +163,7 @@ class Launcher(Protocol):
         ``imports``: what the attempt before it has written of its imports.
 
         Raises:
+            NotYetError: one of before has not ended yet, and was asked to.
             LaunchError: nothing was started; the message says why.
         """
         ...

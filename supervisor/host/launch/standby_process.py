@@ -43,6 +43,11 @@ class StandbyProcess(ABC):
 
     @property
     @abstractmethod
+    def in_the_way(self) -> bool:
+        """Whether its attempt cannot start cold before it has ended."""
+
+    @property
+    @abstractmethod
     def has_seen_oom_kills(self) -> bool:
         """Whether the kernel has killed for memory since, where it is: those would count
         as kills of its attempt."""
@@ -85,6 +90,11 @@ class DirectStandby(StandbyProcess):
     shim: Child
     channel: socket.socket
     oom_kills_before: int | None = field(default_factory=oom_kills)
+
+    @property
+    @override
+    def in_the_way(self) -> bool:
+        return False
 
     @property
     @override

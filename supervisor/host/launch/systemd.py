@@ -31,6 +31,7 @@ from supervisor.host.launch.launcher import (
     Launcher,
     LaunchError,
     Name,
+    NotYetError,
     environment,
     read_shimmed,
     same_process,
@@ -265,6 +266,7 @@ class SystemdLauncher(Launcher):
     ) -> UnitStandby:
         """In the unit of that attempt, and a directory that the user's process makes."""
         unit = attempt_unit(self.user, directive.job, directive.attempt)
+        _clear_the_way(unit)
         given = environment(spec, directive, paths.attempt(directive.attempt), {})
         plan = StandbyPlan(
             imports=str(imports),
@@ -466,3 +468,18 @@ def _end_of(unit: str, shimmed: Shimmed) -> UnitEnd | None:
         return unit_end(systemctl.show(unit, *PROPERTIES), main_pid=shimmed.shim_pid)
     except SystemdError:
         return None
+
+
+def _clear_the_way(unit: str) -> None:
+    """One that stood by for another daemon may still import, and has not seen its end.
+
+    Raises NotYetError where it has to end first, and LaunchError.
+    """
+    try:
+        if not _rests(unit):
+            systemctl.signal_main(unit, "SIGTERM")
+            message = f"{unit} has not ended yet"
+            raise NotYetError(message)
+    except SystemdError as error:
+        message = f"it cannot be started: {error}"
+        raise LaunchError(message) from error

@@ -75,6 +75,11 @@ class UnitStandby(StandbyProcess):
 
     @property
     @override
+    def in_the_way(self) -> bool:
+        return True  # it has the attempt's unit
+
+    @property
+    @override
     def has_seen_oom_kills(self) -> bool:
         now = None if self.pid is None else oom_kills(self.pid)
         return now is not None and now != self.oom_kills_before

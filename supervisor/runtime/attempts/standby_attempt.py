@@ -20,7 +20,12 @@ from supervisor.core.lifecycle.standby_rules import (
 )
 from supervisor.core.text.log_level import Notifier
 from supervisor.core.text.units import format_size
-from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
+from supervisor.host.launch.launcher import (
+    LaunchedAttempt,
+    Launcher,
+    LaunchError,
+    NotYetError,
+)
 from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
@@ -138,11 +143,15 @@ class Standby:
         imports = self.paths.attempt(run.attempt).imports
         if not imports.exists():
             return
-        self._not_for, self._started_at = expected.attempt, self.clock.now()
+        before, self._not_for = self._not_for, expected.attempt
+        self._started_at = self.clock.now()
         try:
             self._process = self.launcher.stand_by(
                 self.spec, expected, paths=self.paths, imports=imports
             )
+        except NotYetError:
+            self._not_for = before
+            return
         except LaunchError as error:
             self._tell(NONE.format(expected.attempt, error))
             return
@@ -173,6 +182,7 @@ class Standby:
         none, or it is of no use any more."""
         process, number = self._process, directive.attempt
         if process is None:
+            self._clear_the_way()
             return None
         try:
             _object_to(process, number, since=self.clock.now() - self._started_at)
@@ -182,11 +192,18 @@ class Standby:
         except LaunchError as error:
             self._tell(COLD.format(number, error))
             self._drop(process)
+            self._clear_the_way()
             return None
         self._process = None
         self._spare(number, spared=False)
         self._tell(TAKEN.format(number))
         return attempt
+
+    def _clear_the_way(self) -> None:
+        """Wait for those whose place the attempt is to have: some tenths of a second."""
+        for process in [one for one in self._ending if one.in_the_way]:
+            process.wait_for_end()
+        self._clear_ended()
 
     def end(self, because: str = "") -> None:
         """It is not wanted any more, or costs too much."""

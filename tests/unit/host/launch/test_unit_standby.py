@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host.launch.launcher import LaunchError
+from supervisor.host.launch.launcher import LaunchError, NotYetError
 from supervisor.host.launch.standby_process import BECAUSE_MOST
 from supervisor.host.launch.systemd import SystemdLauncher
 from supervisor.host.launch.unit_main import CHANNEL, DIRECTORY
@@ -58,7 +58,7 @@ def standby(
     launcher: SystemdLauncher, tmp_path: Path, answers: Answers
 ) -> Iterator[UnitStandby]:
     """Of the second attempt; the unit has not connected."""
-    answers(ActiveState="activating", Job=0, MainPID=0)
+    answers(ActiveState="inactive", Job=0, MainPID=0)
     spec = spec_of(tmp_path / "train.py")
     paths = RunPaths(tmp_path / "run-1")
     directive = replace(directive_of(spec, paths, "j", attempt=2), run_id="a-run")
@@ -218,6 +218,18 @@ def test_its_unit_is_nothing_that_is_left(
 def answers_units(directory: Path, text: str) -> None:
     """What ``systemctl list-units`` prints."""
     (directory / "said").write_text(text)
+
+
+def test_one_of_before_has_to_end_first(
+    launcher: SystemdLauncher, answers: Answers, tmp_path: Path
+) -> None:
+    """It imports for another daemon still: to start its unit would start nothing."""
+    answers(ActiveState="active", Job=0, MainPID=1)
+    spec, paths = spec_of(tmp_path / "train.py"), RunPaths(tmp_path / "run-1")
+    told = directive_of(spec, paths, "j", attempt=2)
+    with pytest.raises(NotYetError, match="has not ended yet"):
+        launcher.stand_by(spec, told, paths=paths, imports=tmp_path / "i.json")
+    assert not launcher.request(told).exists()
 
 
 def test_a_place_too_long_for_a_socket_is_said(

@@ -13,7 +13,8 @@ from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.standby_rules import QUIET_SECONDS
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.launch.direct import DirectLauncher
-from supervisor.host.launch.launcher import Launcher
+from supervisor.host.launch.launcher import Launcher, NotYetError
+from supervisor.host.launch.standby_process import DirectStandby
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.attempts.standby_attempt import LOOK_SECONDS, Standby
@@ -141,3 +142,78 @@ def test_it_is_spared_while_it_waits_and_ends_with_the_run(
     assert MarkerScan().wait_for(marker) == {}
     assert not one.standby.paths.standby.exists()
     assert standby_sentence(one.standby.paths) is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowToClear(DirectLauncher):
+    """One of before is in the way, for so many calls."""
+
+    left_calls: list[int] = field(default_factory=lambda: [2])
+
+    @override
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> DirectStandby:
+        self.left_calls[0] -= 1
+        if self.left_calls[0] >= 0:
+            message = "it has not ended yet"
+            raise NotYetError(message)
+        return super().stand_by(spec, directive, paths=paths, imports=imports)
+
+
+def test_what_goes_by_itself_is_awaited(tmp_path: Path) -> None:
+    """Another daemon's still imports, say: nothing is told, and it is tried again."""
+    one = WatchedStandby(tmp_path, launcher=SlowToClear())
+    one.look()
+    one.look(seconds=QUIET_SECONDS)
+    one.look()
+    assert one.said == []
+    one.look()
+    assert one.said == [
+        "a standby for attempt 2 is started: it imports what this one imported"
+    ]
+    one.standby.finish()
+
+
+@dataclass(kw_only=True)
+class InTheWay(DirectStandby):
+    """As a unit is: its attempt has the same."""
+
+    @property
+    @override
+    def in_the_way(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneAtATime(DirectLauncher):
+    """Starts such."""
+
+    @override
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> DirectStandby:
+        made = super().stand_by(spec, directive, paths=paths, imports=imports)
+        return InTheWay(
+            expected=made.expected,
+            environment=made.environment,
+            directory=made.directory,
+            shim=made.shim,
+            channel=made.channel,
+        )
+
+
+def test_a_cold_start_waits_for_what_is_in_its_way(tmp_path: Path) -> None:
+    """A standby that is of no use for the attempt: nothing of it is left when the attempt
+    is started."""
+    one = WatchedStandby(tmp_path, launcher=OneAtATime())
+    one.look()
+    one.look(seconds=QUIET_SECONDS)
+    marker = marker_of("a-run", 2)
+    assert MarkerScan().wait_for(marker) != {}
+    other = replace(one.expected(), attempt=3)
+    paths = one.standby.paths.attempt(3)
+    assert one.standby.take(other, paths) is None
+    assert MarkerScan().wait_for(marker) == {}
+    assert one.said[-1].startswith("attempt 3 starts cold: ")
+    one.standby.finish()

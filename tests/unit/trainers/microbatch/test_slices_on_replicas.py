@@ -128,6 +128,7 @@ def test_what_cannot_be_sliced_is_told(
     assert not found.of(RecordKind.MICROBATCH)
 
 
+@pytest.mark.slow
 def test_a_real_shortage_is_answered(tmp_path: Path) -> None:
     """The whole batch fails in the allocator; the first steps of the next attempt look
     for the largest slices that fit, and it ends."""
