@@ -147,11 +147,12 @@ MEMORY_BOARD = Board(
                 BoardPanel(
                     title="Main memory of the run",
                     about="The training process, all processes (with shared pages "
-                    "divided, too), and what the cgroup counts against its limit. Flat is "
-                    "good.",
+                    "divided, too), the one that waits to be the next attempt, and what the "
+                    "cgroup counts against its limit. Flat is good.",
                     width=12,
                     queries=_lines(
                         ("trainwarden_training_resident_memory_bytes", "training"),
+                        ("trainwarden_standby_memory_bytes", "standby"),
                         ("trainwarden_processes_resident_memory_bytes", "processes"),
                         (
                             "trainwarden_processes_proportional_memory_bytes",

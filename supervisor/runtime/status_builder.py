@@ -92,6 +92,7 @@ class RunFacts:
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     remote: RemoteStatus | None = None
     standby: str | None = None
+    standby_bytes: int | None = None
     liveness: Liveness | None = None
     """What a hang is judged by; None: not known."""
     refused_age_seconds: float | None = None
@@ -194,6 +195,7 @@ def job_status(
         step_needs=None if view.needs is None else budget_of(view.needs),
         remote=facts.remote,
         standby=facts.standby,
+        standby_bytes=facts.standby_bytes,
         overrides=_in_force(facts, reached.get("slices"), reached.get("slice_trial")),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
@@ -421,10 +423,14 @@ def remote_status(paths: RunPaths, *, now: float) -> RemoteStatus | None:
     )
 
 
-def standby_sentence(paths: RunPaths) -> str | None:
-    """How the process stands that waits to be the next attempt; None: none is wanted."""
-    value = read_json(paths.standby_told)
-    return None if value is None else str(value.get("sentence", ""))[:1000] or None
+def standby_told(paths: RunPaths) -> tuple[str | None, int | None]:
+    """How the process stands that waits to be the next attempt, and its bytes of main
+    memory; None: none is wanted, none waits."""
+    value = read_json(paths.standby_told) or {}
+    size = value.get("bytes")
+    return str(value.get("sentence", ""))[:1000] or None, (
+        size if isinstance(size, int) else None
+    )
 
 
 def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:

@@ -33,7 +33,7 @@ from supervisor.runtime.status_builder import (
     job_status,
     paths_of,
     remote_status,
-    standby_sentence,
+    standby_told,
     with_run_peak,
 )
 from supervisor.wire.paths import StatePaths
@@ -109,6 +109,8 @@ def stored_status(
         if telemetry.behind:  # of what it told there is more
             view = replace(view, slices=None, slice_size=None)
     history = History(attempts=attempts, budget_since=run.budget_since)
+    told = standby_told(run_paths) if supervised else (None, None)
+    standby, standby_bytes = told
     facts = RunFacts(
         job=run.job,
         state=state,
@@ -120,7 +122,8 @@ def stored_status(
         view=view,
         behind=alive and telemetry.behind,
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
-        standby=standby_sentence(run_paths) if supervised else None,
+        standby=standby,
+        standby_bytes=standby_bytes,
         liveness=_limits(run, history) if supervised and alive else None,
         refused_age_seconds=newest_age(files.dumps, wall=Clock().wall()),
     )

@@ -346,7 +346,12 @@ class Supervisor:
         )
         phases = {**known.phase_seconds, **self.recorder.between.seconds}
         known = with_run_peak(known, self.progress.run_peak_bytes)
-        return replace(known, standby=self.standby.about or None, phase_seconds=phases)
+        return replace(
+            known,
+            standby=self.standby.about or None,
+            standby_bytes=self.standby.waiting_bytes,
+            phase_seconds=phases,
+        )
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""

@@ -99,6 +99,7 @@ DIGITS = JobStatus(
     ),
     forecast_seconds={"device": 3600.0, "contiguous": 1800.0, "host": 86400.0},
     host_rss_bytes=10**9,
+    standby_bytes=280 << 20,
     heartbeat_age_seconds=0.1,
     step_counts=(0, 0, 0, 0, 3, 11, 0, 0, 0, 0, 0, 1),
     step_seconds_sum=130.5,

@@ -262,6 +262,8 @@ class JobStatus:
     """The newest of each kind, of all attempts."""
     standby: str | None = None
     """How the process stands that waits to be the next attempt; None: none is wanted."""
+    standby_bytes: int | None = None
+    """What it takes of main memory, once it waits; None: none does."""
     last_error: ErrorStatus | None = None
     """None: no attempt failed, or what it said is not known."""
     message: str = ""

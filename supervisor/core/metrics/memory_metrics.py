@@ -156,6 +156,13 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         source="telemetry page",
         value=lambda status: status.host_rss_bytes,
     ),
+    _now(
+        name="standby_memory",
+        unit="bytes",
+        help="Main memory of the process that waits to be the next attempt; absent where none waits.",
+        source="the process itself, once",
+        value=lambda status: status.standby_bytes,
+    ),
     Metric(
         name="snapshot_step",
         kind=MetricKind.GAUGE,

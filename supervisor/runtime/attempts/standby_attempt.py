@@ -80,6 +80,12 @@ class Standby:
         self._leave_nothing()
 
     @property
+    def waiting_bytes(self) -> int | None:
+        """What it takes of main memory; None: none waits."""
+        answer = None if self._process is None else self._process.answer
+        return None if answer is None or answer.because else answer.memory_bytes
+
+    @property
     def wanted(self) -> bool:
         """Whether the run has one where it can."""
         return self.spec.restart.standby
@@ -166,11 +172,11 @@ class Standby:
         number = process.expected.attempt
         before, answer = process.answer, process.look()
         if process.ended():
+            self._drop(process)
             self._tell(NONE.format(number, ENDED_ITSELF))
-            self._drop(process)
         elif answer is not None and before is None and answer.because:
-            self._tell(NONE.format(number, answer.because))
             self._drop(process)
+            self._tell(NONE.format(number, answer.because))
         elif answer is not None and before is None:
             self.size_bytes = answer.memory_bytes or self.size_bytes
             self._tell(WAITS.format(number, format_size(answer.memory_bytes)))
@@ -190,8 +196,8 @@ class Standby:
                 process, self.spec, directive, paths=paths
             )
         except LaunchError as error:
-            self._tell(COLD.format(number, error))
             self._drop(process)
+            self._tell(COLD.format(number, error))
             self._clear_the_way()
             return None
         self._process = None
@@ -209,9 +215,9 @@ class Standby:
         """It is not wanted any more, or costs too much."""
         process = self._process
         if process is not None:
+            self._drop(process)
             if because:
                 self._tell(NONE.format(process.expected.attempt, because))
-            self._drop(process)
 
     def finish(self) -> None:
         """The run has ended: nothing of it is left."""
@@ -257,7 +263,8 @@ class Standby:
             if not self._ours:
                 return
             with contextlib.suppress(OSError):  # it is told in the log
-                write_json(self.paths.standby_told, {"sentence": sentence})
+                told = {"sentence": sentence, "bytes": self.waiting_bytes}
+                write_json(self.paths.standby_told, told)
 
 
 def _object_to(process: StandbyProcess, number: int, *, since: float) -> None:

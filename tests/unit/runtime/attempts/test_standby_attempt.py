@@ -18,7 +18,7 @@ from supervisor.host.launch.standby_process import DirectStandby
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.attempts.standby_attempt import LOOK_SECONDS, Standby
-from supervisor.runtime.status_builder import standby_sentence
+from supervisor.runtime.status_builder import standby_told
 from supervisor.wire.files import write_json
 from supervisor.wire.messages.directive import MARKER, Directive
 from supervisor.wire.paths import RunPaths
@@ -109,7 +109,7 @@ def test_none_is_started_where_memory_is_short(tmp_path: Path) -> None:
     (said,) = one.said
     assert said.startswith("no standby for attempt 2: ")
     assert said.endswith("GiB should be")
-    assert standby_sentence(one.standby.paths) == said
+    assert standby_told(one.standby.paths) == (said, None)
     assert not one.standby.paths.standby.exists()
 
 
@@ -141,7 +141,7 @@ def test_it_is_spared_while_it_waits_and_ends_with_the_run(
         attempt.kill()
     assert MarkerScan().wait_for(marker) == {}
     assert not one.standby.paths.standby.exists()
-    assert standby_sentence(one.standby.paths) is None
+    assert standby_told(one.standby.paths) == (None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
