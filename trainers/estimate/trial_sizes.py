@@ -17,6 +17,9 @@ FIRST_PART_COMPILED = 4
 """... where each size is compiled anew, which takes longer than its steps."""
 CLOSE = 1.5
 """A size less than so many times the last one tells nothing new."""
+STRAIGHT_SECONDS = 20.0
+"""Where tracing took the time for three sizes, the second is the batch itself if its steps
+take no longer than that."""
 SAFE_PART = 0.9
 """Of the room that is left: a failed allocation may be the end of the process."""
 
@@ -67,13 +70,25 @@ def next_size(
     if last.size >= limits.batch:
         return None, ""
     by_room = SAFE_PART * limits.room_bytes / max(last.added_bytes, 1)
-    by_time = float(FAR) if len(tried) == 1 else _by_time(last, limits)
-    size = int(last.size * min(FAR, by_room, by_time))
+    by_time = _second(last, limits) if len(tried) == 1 else _by_time(last, limits)
+    far = max(by_time, FAR) if len(tried) == 1 else FAR
+    size = int(last.size * min(far, by_room, by_time))
     if size >= limits.batch:
         return limits.batch, ""
     if size < last.size * CLOSE:
         return None, NO_ROOM if by_room < by_time else NO_TIME
     return size, ""
+
+
+def _second(first: TriedSize, limits: TrialLimits) -> float:
+    """So many times the first size: the batch itself says more than a line to it, where no
+    third size would be tried."""
+    whole = limits.batch / first.size
+    steps = (1 + limits.steps) * first.step_seconds
+    in_time = limits.seconds >= steps * (FAR + whole)
+    if limits.compiles or in_time or steps * whole > STRAIGHT_SECONDS:
+        return float(FAR)
+    return whole
 
 
 def _by_time(last: TriedSize, limits: TrialLimits) -> float:

@@ -78,8 +78,21 @@ def test_no_size_is_tried_that_may_not_fit(
 def test_two_sizes_are_tried_whatever_the_time() -> None:
     """One alone says nothing of others; a third has to have its time."""
     short = limits(seconds=0.0)
-    assert next_size([tried(64)], short) == (256, "")
+    assert next_size([tried(64, seconds=1.0)], short) == (256, "")
     assert next_size([tried(64), tried(256)], short) == (None, NO_TIME)
+
+
+def test_where_tracing_took_the_time_the_batch_itself_is_second() -> None:
+    """A line through smaller ones was 28 % too low for a NASNet whose first step took 100
+    s; but not where its steps take long as well, or it might not fit."""
+    quick, slow = tried(2, seconds=0.16), tried(2, seconds=1.0)
+    assert next_size([quick], limits(batch=32, seconds=2.0)) == (32, "")
+    assert next_size([quick], limits(batch=32, seconds=60.0)) == (8, "")
+    assert next_size([slow], limits(batch=32, seconds=2.0)) == (8, "")
+    tight = limits(batch=32, seconds=2.0, room=10_000)
+    assert next_size([quick], tight) == (18, "")
+    compiled = limits(batch=32, seconds=2.0, compiles=True)
+    assert next_size([quick], compiled) == (8, "")
 
 
 def test_compiling_takes_its_time() -> None:
