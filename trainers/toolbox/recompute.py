@@ -9,8 +9,8 @@ and in mixed precision (Keras 3.15.1); a layer that draws (Dropout) or keeps an 
 (BatchNormalization) would do so twice: those are left out here, and layers inside them
 taken. It needs a step that is a graph: with ``run_eagerly`` nothing is saved. With
 ``tf.recompute_grad`` in a script of its own (``keras.RematScope`` calls it) TensorFlow 2.21
-may read weights for the second forward pass when some are changed already, one training in
-twenty of a small model: ``tf.config.optimizer.set_experimental_options(
+may read weights for the second forward pass when some are changed already, 4 trainings of
+119 of a small model: ``tf.config.optimizer.set_experimental_options(
 {"dependency_optimization": False})`` keeps the order, and is set here.
 """
 

@@ -17,7 +17,7 @@ keeps as much at once.
 
 Weights are read again, too, and have to be before the optimizer changes them. TensorFlow's
 dependency optimizer takes that order out of the graph (seen with 2.21: of 44 reads of a
-model of seven layers, 5 to 7 were free to come later, and one training in twenty ended with
+model of five layers, 5 were free to come later, and 4 of 119 trainings ended with
 other weights), so it is told not to run in a process that computes activations again.
 """
 
