@@ -23,6 +23,8 @@ from supervisor.host.process.child_process import Child, wait_for
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.messages.standby_messages import MOST_BYTES, StandbyAnswer
 
+MEMORY_MOST = 1 << 50
+"""Bytes that it may say it takes: no machine has as many."""
 BECAUSE_MOST = 500
 """Characters of what it says: it may be another user's."""
 END_SECONDS = 5.0
@@ -133,11 +135,12 @@ class DirectStandby(StandbyProcess):
 def _answer(text: bytes) -> StandbyAnswer:
     try:
         value: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     given = cast("dict[str, Any]", value) if isinstance(value, dict) else None
     found = None if given is None else StandbyAnswer.from_json(given)
     if found is None:
         return StandbyAnswer(because="what it answers cannot be read")
     because = " ".join(plain(found.because).split())[:BECAUSE_MOST]
-    return replace(found, because=because, memory_bytes=max(found.memory_bytes, 0))
+    size = min(max(found.memory_bytes, 0), MEMORY_MOST)
+    return replace(found, because=because, memory_bytes=size)

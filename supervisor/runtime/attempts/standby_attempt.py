@@ -147,7 +147,11 @@ class Standby:
 
     def _start(self, run: RunState, expected: Directive) -> None:
         imports = self.paths.attempt(run.attempt).imports
-        if not imports.exists():
+        try:
+            there = imports.exists()
+        except OSError:  # its owner let nobody else look
+            there = False
+        if not there:
             return
         before, self._not_for = self._not_for, expected.attempt
         self._started_at = self.clock.now()

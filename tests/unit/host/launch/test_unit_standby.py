@@ -123,6 +123,31 @@ def test_what_it_answers_is_a_line_of_plain_text(
     assert found.memory_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "size"),
+    [
+        ('{"memory_bytes": 1' + "0" * 18 + "}", 1 << 50),
+        ('{"memory_bytes": 1' + "0" * 4000 + "}", 0),
+        ("[" * 60_000, 0),
+        ('{"because": 5}', 0),
+        ("7", 0),
+        ("\udcff", 0),
+    ],
+)
+def test_no_answer_ends_a_daemon(
+    standby: UnitStandby, answers: Answers, said: str, size: int
+) -> None:
+    """Numbers that no float holds, lists in lists, other types: a size, or no use."""
+    answers(ActiveState="active", Job=0, MainPID=os.getpid())
+    with connected(standby) as unit:
+        standby.look()
+        unit.sendall(said.encode(errors="surrogateescape") + b"\n")
+        found = standby.look()
+    assert found is not None
+    assert found.memory_bytes == size
+    assert (found.because == "") == bool(size)
+
+
 def test_one_that_ends_after_its_answer_is_noticed(
     standby: UnitStandby, answers: Answers
 ) -> None:
