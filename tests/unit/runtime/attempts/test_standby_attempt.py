@@ -220,12 +220,13 @@ def test_a_cold_start_waits_for_what_is_in_its_way(tmp_path: Path) -> None:
 
 
 def test_where_nobody_may_look_none_is_started(tmp_path: Path) -> None:
-    """A user may close a run's directory to the daemon; that ends nothing."""
+    """A user may close a run's directory to the daemon, or lead it to a name that no
+    directory can have; that ends nothing."""
     one = WatchedStandby(tmp_path)
     attempt = one.standby.paths.attempt(1)
     attempt.imports.unlink()
     attempt.root.rmdir()
-    attempt.root.symlink_to(attempt.root)  # as root nothing is forbidden: a loop is
+    attempt.root.symlink_to("x" * 300)  # nothing is closed to root
     one.look()
     one.look(seconds=QUIET_SECONDS)
     assert one.said == []
