@@ -427,10 +427,8 @@ def standby_told(paths: RunPaths) -> tuple[str | None, int | None]:
     """How the process stands that waits to be the next attempt, and its bytes of main
     memory; None: none is wanted, none waits."""
     value = read_json(paths.standby_told) or {}
-    size = value.get("bytes")
-    return str(value.get("sentence", ""))[:1000] or None, (
-        size if isinstance(size, int) else None
-    )
+    sentence, size = str(value.get("sentence", ""))[:1000], value.get("bytes")
+    return sentence or None, size if isinstance(size, int) else None
 
 
 def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:

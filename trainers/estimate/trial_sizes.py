@@ -71,8 +71,7 @@ def next_size(
         return None, ""
     by_room = SAFE_PART * limits.room_bytes / max(last.added_bytes, 1)
     by_time = _second(last, limits) if len(tried) == 1 else _by_time(last, limits)
-    far = max(by_time, FAR) if len(tried) == 1 else FAR
-    size = int(last.size * min(far, by_room, by_time))
+    size = int(last.size * min(by_room, by_time))
     if size >= limits.batch:
         return limits.batch, ""
     if size < last.size * CLOSE:
@@ -92,7 +91,7 @@ def _second(first: TriedSize, limits: TrialLimits) -> float:
 
 
 def _by_time(last: TriedSize, limits: TrialLimits) -> float:
-    """So many times the last size there is time for."""
+    """So many times the last size there is time for, and not farther."""
     compiling = last.first_seconds if limits.compiles else 0.0
     steps = (1 + limits.steps) * max(last.step_seconds, 1e-9)
-    return max(limits.seconds - compiling, 0.0) / steps
+    return min(max(limits.seconds - compiling, 0.0) / steps, FAR)

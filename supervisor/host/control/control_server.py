@@ -23,7 +23,8 @@ from typing_extensions import override
 
 from supervisor.core.jobs.authorization import Caller
 from supervisor.host.control.control_limits import ConnectionBudget, turn_away
-from supervisor.host.control.peer_credentials import peer_ids, peer_of
+from supervisor.host.control.peer_credentials import peer_of
+from supervisor.host.process.peer_ids import peer_ids
 from supervisor.host.service.server_thread import ServerThread
 from supervisor.host.service.timed_stream import TimedStream
 

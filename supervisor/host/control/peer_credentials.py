@@ -6,9 +6,9 @@ import socket
 import struct
 
 from supervisor.core.jobs.authorization import Caller
+from supervisor.host.process.peer_ids import peer_ids
 from supervisor.host.service.user_name import user_name
 
-_PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _SO_PEERGROUPS = 59  # asm-generic/socket.h
 _MOST_BYTES = 1024
 """Python reads no longer socket options: 256 groups."""
@@ -20,13 +20,6 @@ def peer_of(channel: socket.socket) -> Caller:
     name = user_name(uid)
     groups = frozenset(map(_group, {gid, *_groups(channel, name, gid)}))
     return Caller(uid=uid, name=name, groups=groups)
-
-
-def peer_ids(channel: socket.socket) -> tuple[int, int, int]:
-    """Pid, uid and gid. Raises OSError."""
-    packed = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    pid, uid, gid = _PEER.unpack(packed)
-    return pid, uid, gid
 
 
 def _groups(channel: socket.socket, name: str, gid: int) -> list[int]:

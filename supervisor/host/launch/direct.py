@@ -27,7 +27,6 @@ from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import (
     HAD_ENDED,
     NOT_STARTED,
-    TOO_MUCH,
     LaunchedAttempt,
     Launcher,
     LaunchError,
@@ -35,9 +34,11 @@ from supervisor.host.launch.launcher import (
     environment,
     read_shimmed,
     same_process,
+    sendable,
     shim_command,
     shim_of,
     standby_command,
+    standby_plan,
 )
 from supervisor.host.launch.standby_process import DirectStandby, StandbyProcess
 from supervisor.host.memory.main_memory import room
@@ -49,11 +50,8 @@ from supervisor.host.snapshots.memory_tier import discard, release
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.messages.standby_messages import (
-    MOST_BYTES,
     HandOver,
-    StandbyPlan,
     difference,
-    line,
 )
 from supervisor.wire.paths import AttemptPaths, RunPaths
 
@@ -255,13 +253,7 @@ class DirectLauncher(Launcher):
         """In a directory of its own, which is the attempt's later."""
         attempt = paths.attempt(directive.attempt)
         given = environment(spec, directive, attempt, os.environ)
-        plan = StandbyPlan(
-            imports=str(imports),
-            seed=directive.seed,
-            arguments=(directive.script, *directive.args),
-        )
-        if len(line(plan)) > MOST_BYTES:
-            raise LaunchError(TOO_MUCH)
+        plan = standby_plan(directive, imports)
         try:
             _only_ours(paths.standby)
             directory = Path(tempfile.mkdtemp(dir=paths.standby))
@@ -269,7 +261,7 @@ class DirectLauncher(Launcher):
             shim, channel = _started_early(
                 spec, given, directory=directory, detached=self.detached
             )
-            channel.sendall(line(plan))
+            channel.sendall(plan)
         except OSError as error:
             message = f"it cannot be started: {error.strerror}"
             raise LaunchError(message) from error
@@ -295,9 +287,9 @@ class DirectLauncher(Launcher):
             raise LaunchError(HAD_ENDED)
         given = environment(spec, directive, paths, os.environ)
         changes = difference(standby.environment, given)
-        message = line(HandOver(directive=str(paths.directive), environment=changes))
-        if len(message) > MOST_BYTES:
-            raise LaunchError(TOO_MUCH)
+        message = sendable(
+            HandOver(directive=str(paths.directive), environment=changes)
+        )
         try:
             write_json(standby.directory / paths.directive.name, directive.to_json())
             standby.directory.rename(paths.root)

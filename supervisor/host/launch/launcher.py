@@ -21,13 +21,19 @@ from supervisor.host.process.child_process import Process
 from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.files import read_json
+from supervisor.wire.json_record import JsonRecord
 from supervisor.wire.messages.directive import (
     BATCH_ENVIRONMENT,
     ENVIRONMENT,
     MARKER,
     Directive,
 )
-from supervisor.wire.messages.standby_messages import WORD
+from supervisor.wire.messages.standby_messages import (
+    MOST_BYTES,
+    WORD,
+    StandbyPlan,
+    line,
+)
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records.end_records import Shimmed
 
@@ -217,6 +223,27 @@ def shim_command(
     options: list[str] = ["--stdin"] if stdin else []
     shim = [*_SHIM, *options, *_alone(spec, detached=detached), str(paths.root), "--"]
     return [*shim, spec.python or sys.executable, str(LAUNCH), str(paths.directive)]
+
+
+def standby_plan(directive: Directive, imports: Path) -> bytes:
+    """What the process is told first, that waits to be the attempt of ``directive``.
+
+    Raises LaunchError: it is more than can be told.
+    """
+    plan = StandbyPlan(
+        imports=str(imports),
+        seed=directive.seed,
+        arguments=(directive.script, *directive.args),
+    )
+    return sendable(plan)
+
+
+def sendable(message: JsonRecord) -> bytes:
+    """``message`` to be sent. Raises LaunchError: it is more than can be told."""
+    text = line(message)
+    if len(text) > MOST_BYTES:
+        raise LaunchError(TOO_MUCH)
+    return text
 
 
 def standby_command(

@@ -26,7 +26,6 @@ from supervisor.host.launch import systemctl
 from supervisor.host.launch.launcher import (
     HAD_ENDED,
     NOT_STARTED,
-    TOO_MUCH,
     LaunchedAttempt,
     Launcher,
     LaunchError,
@@ -35,9 +34,11 @@ from supervisor.host.launch.launcher import (
     environment,
     read_shimmed,
     same_process,
+    sendable,
     shim_command,
     shim_of,
     standby_command,
+    standby_plan,
 )
 from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
@@ -53,11 +54,8 @@ from supervisor.host.process.child_process import Process
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.messages.standby_messages import (
-    MOST_BYTES,
     HandOver,
-    StandbyPlan,
     difference,
-    line,
 )
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records.end_records import Shimmed
@@ -268,13 +266,7 @@ class SystemdLauncher(Launcher):
         unit = attempt_unit(self.user, directive.job, directive.attempt)
         _clear_the_way(unit)
         given = environment(spec, directive, paths.attempt(directive.attempt), {})
-        plan = StandbyPlan(
-            imports=str(imports),
-            seed=directive.seed,
-            arguments=(directive.script, *directive.args),
-        )
-        if len(line(plan)) > MOST_BYTES:
-            raise LaunchError(TOO_MUCH)
+        plan = standby_plan(directive, imports)
         point = meeting_point(self.requests, directive.job)
         request: dict[str, object] = {
             "directory": spec.working_directory or "/",
@@ -294,7 +286,7 @@ class SystemdLauncher(Launcher):
             environment=given,
             unit=unit,
             user_id=self.user_id,
-            plan=line(plan),
+            plan=plan,
             request=self.request(directive),
             listener=listener,
             point=point,
@@ -321,14 +313,13 @@ class SystemdLauncher(Launcher):
             raise LaunchError(HAD_ENDED)
         given = environment(spec, directive, paths, {})
         changes = difference(standby.environment, given)
-        told = HandOver(
-            directive=str(paths.directive),
-            environment=changes,
-            content=directive.to_json(),
+        message = sendable(
+            HandOver(
+                directive=str(paths.directive),
+                environment=changes,
+                content=directive.to_json(),
+            )
         )
-        message = line(told)
-        if len(message) > MOST_BYTES:
-            raise LaunchError(TOO_MUCH)
         try:
             standby.send(message)
         except OSError as error:

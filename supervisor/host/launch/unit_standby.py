@@ -11,7 +11,6 @@ import hashlib
 import os
 import signal
 import socket
-import struct
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +21,11 @@ from supervisor.host.launch import systemctl
 from supervisor.host.launch.standby_process import END_SECONDS, StandbyProcess
 from supervisor.host.launch.systemctl import SystemdError
 from supervisor.host.process.cgroup import oom_kills
+from supervisor.host.process.peer_ids import peer_ids
 from supervisor.wire.messages.standby_messages import MOST_BYTES
 
 LOOK_SECONDS = 0.05
 """How often systemd is asked whether it has ended, where somebody waits for that."""
-_CREDENTIALS = struct.Struct("3i")
-"""``struct ucred`` (unix(7)): pid, uid, gid."""
 
 
 def meeting_point(requests: Path, job: str) -> Path:
@@ -110,7 +108,7 @@ class UnitStandby(StandbyProcess):
             except SystemdError:
                 return  # it is asked again
             del self._waits[0]
-            pid, user = peer(connected)
+            pid, user, _ = peer_ids(connected)
             if user == self.user_id and str(pid) == main:
                 self._begin(connected, pid)
                 return
@@ -164,16 +162,18 @@ class UnitStandby(StandbyProcess):
 
     @override
     def wait_for_end(self) -> None:
-        for number in (signal.SIGKILL, None):
-            until = time.monotonic() + END_SECONDS
-            while not self._rests():
-                if time.monotonic() > until:
-                    break
-                time.sleep(LOOK_SECONDS)
-            else:
-                return
-            if number is not None:
-                self._signal(number)
+        if not self._comes_to_rest():
+            self._signal(signal.SIGKILL)
+            self._comes_to_rest()
+
+    def _comes_to_rest(self) -> bool:
+        """Whether it does within some seconds."""
+        until = time.monotonic() + END_SECONDS
+        while time.monotonic() < until:
+            if self._rests():
+                return True
+            time.sleep(LOOK_SECONDS)
+        return self._rests()
 
     @override
     def clear(self) -> None:
@@ -181,12 +181,3 @@ class UnitStandby(StandbyProcess):
         self.request.unlink(missing_ok=True)
         with contextlib.suppress(SystemdError):  # it was forgotten before
             systemctl.forget(self.unit)
-
-
-def peer(connected: socket.socket) -> tuple[int, int]:
-    """The pid and the user id of whoever connected (``SO_PEERCRED``, unix(7))."""
-    told = connected.getsockopt(
-        socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-    )
-    pid, user, _ = _CREDENTIALS.unpack(told)
-    return pid, user

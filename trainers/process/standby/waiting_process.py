@@ -143,7 +143,7 @@ def _moved(directory: int, told: HandOver) -> None:
         write_json(own / target.name, told.content)
         own.rename(target.parent)
     except OSError as error:
-        print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # its log
+        print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # into its log: nobody else hears it any more
         _leave()
 
 
