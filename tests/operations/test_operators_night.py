@@ -18,6 +18,7 @@ NOT_HERE = {
     "trainwarden_gpu_last_xid": "there was no Xid in health",
     "trainwarden_memory_forecast_": "memory does not grow in health",
     "trainwarden_remote_": "only `run` sends snapshots beyond the machine",
+    "trainwarden_standby_": "a standby waits only where a job asks for one",
 }
 """What has no data on two healthy boxes, and why; a fault, or the third box, fills it."""
 OF_THE_FAILING_BOX = {
