@@ -24,7 +24,7 @@ COMPILED = @$(BIN)/python -m compileall -q supervisor trainers tests
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-standby certify-oom certify-mutations chaos soak slurm container remote schedulers deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest gpu
+.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-standby certify-oom certify-mutations chaos soak slurm container remote schedulers deb deb-test generated docs pictures lint lint-style lint-mypy lint-pyright lint-imports format constraints clean systemd crashes fuzz matrix oldest gpu
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,11 +75,20 @@ test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/trackers ## the mat
 	$(COMPILED)
 	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
-lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
+lint: lint-style lint-mypy lint-pyright lint-imports ## style, types, who may import whom, what is declared
+
+# Each by itself, as types are most of it: make --jobs=2 lint.
+lint-style: $(VENV)/.lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+lint-mypy: $(VENV)/.lint
 	$(BIN)/mypy
+
+lint-pyright: $(VENV)/.lint
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+lint-imports: $(VENV)/.lint
 	$(BIN)/lint-imports
 	$(BIN)/deptry supervisor trainers --extend-exclude trainers/reference
 	$(BIN)/deptry supervisor trainers tests grafana docs --non-dev-dependency-groups test,script-packages,bench,docs
@@ -196,7 +205,7 @@ gpu: $(VENV)/.installed ## a real GPU: what it tells, and whether it is read rig
 	$(BIN)/python -m tests.gpu.gpu $(if $(ONLY),--only $(ONLY)) $(if $(ANYWAY),--anyway)
 
 systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root)
-	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py
+	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest -k every tests/operations/test_real_systemd.py
 
 crashes: $(VENV)/.installed ## the ledger, cut at 700 places, killed and without power
 	TRAINWARDEN_CUTS=700 $(BIN)/python -m pytest tests/unit/host/ledger/test_ledger_crash.py

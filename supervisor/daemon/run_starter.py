@@ -18,6 +18,7 @@ from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
 from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.alerts.disk_notifications import DiskNotifications
 from supervisor.runtime.alerts.run_notifications import (
@@ -142,6 +143,10 @@ class RunStarter:
         attempt = supervisor.launcher.adopt(name, paths=paths)
         # The probe's service remembers what the driver said since it began.
         since = _began(paths)
+        if since is not None and begun.job.spec.restart.standby:
+            told = RunArchive(self.ledger).began_at(row.id, last.number)
+            wall, now = self.clock.wall(), self.clock.now()
+            since = not_before(since, told, wall=wall, now=now)
         supervisor.hear_from(self.observer.devices_of(begun.job.spec.gpus, since=since))
         if attempt is None:
             self.say(row.job, f"attempt {last.number} ended while no daemon watched")
@@ -168,6 +173,15 @@ def _began(paths: AttemptPaths) -> float | None:
         return None
     awake, booted = map(time.clock_gettime, (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME))
     return shimmed.started_ticks / os.sysconf("SC_CLK_TCK") + awake - booted
+
+
+def not_before(
+    since: float, began_at: float | None, *, wall: float, now: float
+) -> float:
+    """When the attempt that runs began: its process, which began at ``since`` (monotonic
+    seconds, as ``now``), may have stood by while the one before it trained. ``began_at``:
+    what the ledger says (seconds since 1970, as ``wall``)."""
+    return since if began_at is None else min(max(since, now - (wall - began_at)), now)
 
 
 def with_gpus(spec: Spec, gpus: tuple[int | str, ...]) -> Spec:

@@ -137,7 +137,7 @@ class Bench:
             spare(spared=False)
             if len(self.launched) < number:
                 made.ask_end()
-                made.wait_for_end()
+                made.wait_for_end(PATIENCE)
                 made.clear()
 
     def hand_over(self, standby: StandbyProcess, text: str) -> Launched:

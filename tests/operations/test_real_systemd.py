@@ -42,6 +42,7 @@ from tests.operations.box_power import check_a_shutdown_drains_and_the_next_boot
 from tests.operations.box_standby import check_the_next_attempt_waits_as_a_unit
 from tests.support.machine import OPT, BootedContainer, machine_in
 from tests.support.machine_jobs import finish, job, running, steps, submit
+from tests.support.samples import sampled
 
 JIT = """
 import os
@@ -169,6 +170,18 @@ CHECKS: tuple[Callable[[BootedContainer], None], ...] = (
     check_a_shutdown_drains_and_the_next_boot_resumes,
 )
 """In this order: the last one boots the machine anew."""
+LONG = frozenset({
+    check_a_shutdown_drains_and_the_next_boot_resumes,
+    check_a_wedged_driver,
+    check_compilers_and_devices_work,
+    check_metrics_come_back,
+    check_no_command_needs_a_directory,
+    check_one_user_leaves_room_for_another,
+    check_the_launcher_keeps_the_contract,
+    check_the_next_attempt_waits_as_a_unit,
+    check_training_does_not_notice_the_daemon,
+})  # fmt: skip
+"""Two thirds of the time, for ``make systemd``; ``make test`` does the others."""
 
 
 def install(box: BootedContainer) -> None:
@@ -181,17 +194,24 @@ def install(box: BootedContainer) -> None:
     box.run("systemctl", "enable", "--now", "trainwarden")
 
 
-def chosen() -> list[Callable[[BootedContainer], None]]:
-    """All of ``CHECKS``, or those whose names ``TRAINWARDEN_CHECKS`` has a word of."""
+def chosen(which: str) -> list[Callable[[BootedContainer], None]]:
+    """Every one or the short ones of ``CHECKS``; or, of both, those whose names
+    ``TRAINWARDEN_CHECKS`` has a word of.
+    """
     words = os.environ.get("TRAINWARDEN_CHECKS", "").split()
-    return [c for c in CHECKS if not words or any(w in c.__name__ for w in words)]
+    if words:
+        return [c for c in CHECKS if any(word in c.__name__ for word in words)]
+    return [c for c in CHECKS if which == "every" or c not in LONG]
 
 
-def test_a_box_with_systemd(tmp_path: Path, subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("which", sampled(("short", "every"), "short"))
+def test_a_box_with_systemd(
+    which: str, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """Everything that ``CHECKS`` says holds on one machine, which is booted once."""
     with machine_in(tmp_path) as box:
         install(box)
-        for check in chosen():
+        for check in chosen(which):
             began = time.monotonic()
             with subtests.test(check.__name__):
                 check(box)

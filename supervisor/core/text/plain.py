@@ -22,11 +22,18 @@ _KEPT = "\n\t\u200c\u200d"
 """The last two join letters, or do not: Persian and Indian scripts are written with them."""
 
 
+_NO_CHARACTER = 0xFFFD
+"""What stands in Unicode for what is none."""
+
+
 class _Shown(dict[int, int | None]):
     """What becomes of each character, for ``str.translate``; asked once for each."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
+        if 0xD800 <= code < 0xE000:  # half of a pair: whoever wrote it out would fail
+            self[code] = _NO_CHARACTER
+            return _NO_CHARACTER
         steers = unicodedata.category(character) in _INVISIBLE
         self[code] = None if steers and character not in _KEPT else code
         return self[code]
@@ -37,7 +44,7 @@ _SHOWN = _Shown()
 
 def plain(text: str) -> str:
     """``text`` without characters that steer what shows it, but for ends of lines and
-    tabs."""
+    tabs; it can be encoded."""
     whole = _SEQUENCES.sub("", text) if "\x1b" in text else text
     if "\r" in whole or "\b" in whole:
         lines = whole.replace("\r\n", "\n").split("\n")

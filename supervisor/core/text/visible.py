@@ -5,10 +5,13 @@ _CONTROLS = [*range(0x20), *range(0x7F, 0xA0)]
 who looks (OSC 52)."""
 _DIRECTIONS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 """Unicode's bidirectional controls: they show text in another order than it has."""
+_SURROGATES = [*range(0xD800, 0xE000)]
+"""Halves of pairs, which no encoding has: JSON can spell them, and Python has one in the place
+of each byte of a file's name that is no UTF-8. Whoever wrote one out would fail."""
 _AS_THEY_ARE = frozenset("\n\t")
 _SHOWN = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    for code in [*_CONTROLS, *_DIRECTIONS]
+    for code in [*_CONTROLS, *_DIRECTIONS, *_SURROGATES]
     if chr(code) not in _AS_THEY_ARE
 }
 _OF_A_LOG = {code: shown for code, shown in _SHOWN.items() if chr(code) not in "\r\b"}
@@ -16,5 +19,6 @@ _OF_A_LOG = {code: shown for code, shown in _SHOWN.items() if chr(code) not in "
 
 def visible(text: str, *, log: bool = False) -> str:
     r"""``text`` with control characters as they are written in a program (``\x1b``), but
-    for ends of lines and tabs. ``log``: a progress bar may go back in its line."""
+    for ends of lines and tabs; it can be encoded. ``log``: a progress bar may go back in its
+    line."""
     return text.translate(_OF_A_LOG if log else _SHOWN)

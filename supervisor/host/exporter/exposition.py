@@ -93,7 +93,8 @@ class ExpositionEncoder:
         self._rows = self._rows or [
             _WrittenMetric(metric, self._whole) for metric in METRICS
         ]
-        return "".join([row.written(scene) for row in self._rows]).encode() + self._end
+        text = "".join([row.written(scene) for row in self._rows])
+        return text.encode(errors="backslashreplace") + self._end
 
     def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
         """As the library writes it."""

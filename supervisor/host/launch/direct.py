@@ -288,7 +288,11 @@ class DirectLauncher(Launcher):
         given = environment(spec, directive, paths, os.environ)
         changes = difference(standby.environment, given)
         message = sendable(
-            HandOver(directive=str(paths.directive), environment=changes)
+            HandOver(
+                directive=str(paths.directive),
+                environment=changes,
+                working_directory=spec.working_directory,
+            )
         )
         try:
             write_json(standby.directory / paths.directive.name, directive.to_json())

@@ -28,7 +28,7 @@ MEMORY_MOST = 1 << 50
 BECAUSE_MOST = 500
 """Characters of what it says: it may be another user's."""
 END_SECONDS = 5.0
-"""From SIGTERM until it is gone, with what it may have started."""
+"""From SIGTERM until SIGKILL."""
 
 
 @dataclass(kw_only=True)
@@ -76,8 +76,12 @@ class StandbyProcess(ABC):
         """Let it end: by a signal, and by the end of what it listens to."""
 
     @abstractmethod
-    def wait_for_end(self) -> None:
-        """For a moment; who has not ended by then is killed."""
+    def kill(self) -> None:
+        """End it at once: it has nothing to save."""
+
+    @abstractmethod
+    def wait_for_end(self, seconds: float) -> bool:
+        """Whether it is gone within ``seconds``."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -119,10 +123,12 @@ class DirectStandby(StandbyProcess):
         self.channel.close()
 
     @override
-    def wait_for_end(self) -> None:
-        if not wait_for([self.shim.descriptor], seconds=END_SECONDS):
-            self.shim.send(signal.SIGKILL)  # and what it watches with it
-            wait_for([self.shim.descriptor], seconds=END_SECONDS)
+    def kill(self) -> None:
+        self.shim.send(signal.SIGKILL)  # and what it watches with it
+
+    @override
+    def wait_for_end(self, seconds: float) -> bool:
+        return bool(wait_for([self.shim.descriptor], seconds=seconds))
 
     @override
     def clear(self) -> None:

@@ -68,6 +68,9 @@ SLICE = "trainwarden.slice"
 """All units of attempts are in it (their template)."""
 NOBODY = -1
 """The id of no user: where a name is not known (any more)."""
+SILENT_SECONDS = 120.0
+"""A unit that tells nothing for so long from its start, or its hand-over, never will: its
+import hangs, or its interpreter is none. With a busy disk both may take a minute."""
 TOLD_SECONDS = 10.0
 """Where the shim died without a record systemd is awaited, at most so long: it says what
 befell it a moment after we see that it is gone."""
@@ -89,6 +92,8 @@ class SystemdAttempt(LaunchedAttempt):
     the user may write there."""
     told: bool = False
     """Whether somebody has said then how it ended, or nobody ever will."""
+    kill_at: float = field(default_factory=lambda: time.monotonic() + SILENT_SECONDS)
+    """When it is killed, where it has told nothing."""
 
     @property
     @override
@@ -118,6 +123,8 @@ class SystemdAttempt(LaunchedAttempt):
             if shimmed is None or found.get("ExecMainPID") not in {"0", "", None}:
                 raise self._why_not()
             self.training = shimmed  # systemd has forgotten it: it came and went
+        elif now > self.kill_at:
+            self._signal("SIGKILL")  # why it did not start is told when it is gone
         self.refused = shimmed
         return self.training is not None
 
@@ -134,6 +141,9 @@ class SystemdAttempt(LaunchedAttempt):
         if found.get("LoadState") != "loaded":
             message = f"there is no unit {self.unit}: enable its user first"
             return LaunchError(message, lasting=True)
+        if time.monotonic() > self.kill_at:
+            late = f"it told nothing for {SILENT_SECONDS:.0f} s, and was killed"
+            return LaunchError(f"{NOT_STARTED}: {late}")
         code = found.get("ExecMainStatus", "")
         return LaunchError(
             f"{NOT_STARTED}: {self.unit} ended with {found.get('Result')} ({code}); "
@@ -219,6 +229,8 @@ class SystemdLauncher(Launcher):
     ) -> SystemdAttempt:
         unit = attempt_unit(self.user, directive.job, directive.attempt)
         try:
+            # What an earlier daemon left, if it ended before its standby had connected.
+            meeting_point(self.requests, directive.job).unlink(missing_ok=True)
             self._begin(unit, spec, directive, self._request(spec, directive, paths))
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
@@ -295,6 +307,7 @@ class SystemdLauncher(Launcher):
             self._begin(unit, spec, directive, request)
         except (OSError, SystemdError) as error:
             made.hang_up()
+            self.request(directive).unlink(missing_ok=True)
             message = f"it cannot be started: {error}"
             raise LaunchError(message) from error
         return made
@@ -317,6 +330,7 @@ class SystemdLauncher(Launcher):
             HandOver(
                 directive=str(paths.directive),
                 environment=changes,
+                working_directory=spec.working_directory,
                 content=directive.to_json(),
             )
         )

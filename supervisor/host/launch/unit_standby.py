@@ -18,7 +18,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from supervisor.host.launch import systemctl
-from supervisor.host.launch.standby_process import END_SECONDS, StandbyProcess
+from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.launch.systemctl import SystemdError
 from supervisor.host.process.cgroup import oom_kills
 from supervisor.host.process.peer_ids import peer_ids
@@ -161,14 +161,13 @@ class UnitStandby(StandbyProcess):
             systemctl.signal_main(self.unit, number.name)
 
     @override
-    def wait_for_end(self) -> None:
-        if not self._comes_to_rest():
-            self._signal(signal.SIGKILL)
-            self._comes_to_rest()
+    def kill(self) -> None:
+        self.hang_up()
+        self._signal(signal.SIGKILL)
 
-    def _comes_to_rest(self) -> bool:
-        """Whether it does within some seconds."""
-        until = time.monotonic() + END_SECONDS
+    @override
+    def wait_for_end(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self._rests():
                 return True

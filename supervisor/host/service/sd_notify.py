@@ -30,6 +30,6 @@ class SdNotifier:
         flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         with socket.socket(socket.AF_UNIX, flags) as channel:
             try:
-                channel.sendto(text.encode(), name)
+                channel.sendto(text.encode(errors="backslashreplace"), name)
             except OSError:
                 return

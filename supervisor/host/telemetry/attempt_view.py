@@ -30,6 +30,8 @@ class AttemptView:
 
     launched: bool = False
     """Whether the process has its files, and comes to the script."""
+    launched_ns: int | None = None
+    """When it said so first: one that stood by was started long before."""
     in_fit: bool = False
     fit: int | None = None
     """Number of the call of ``fit`` that began last, from 0."""
@@ -131,6 +133,8 @@ def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
             changes |= change(record)
         if record.kind == RecordKind.SNAPSHOT_PLAN and view.planned_ns is None:
             changes.setdefault("planned_ns", record.ns)
+        if record.kind == RecordKind.LAUNCHED and view.launched_ns is None:
+            changes.setdefault("launched_ns", record.ns)
     if taken:
         changes["tiers"] = fold_tiers(view.tiers, taken)
     return replace(view, **changes) if changes else view

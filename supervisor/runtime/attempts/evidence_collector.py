@@ -105,7 +105,7 @@ def idle_seconds(
         return 0.0
     began = page.progress_ns
     if not any(page.step_counts) and record is not None and record.started_ns:
-        began = record.started_ns
+        began = max(record.started_ns, view.launched_ns or 0)
     ended = page.heartbeat_ns if record is None else record.ended_ns
     if not began or ended is None:
         return 0.0

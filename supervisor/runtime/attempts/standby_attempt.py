@@ -5,6 +5,7 @@ long the next attempt takes to begin.
 """
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,10 +27,10 @@ from supervisor.host.launch.launcher import (
     LaunchError,
     NotYetError,
 )
-from supervisor.host.launch.standby_process import StandbyProcess
+from supervisor.host.launch.standby_process import END_SECONDS, StandbyProcess
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
-from supervisor.wire.files import write_json
+from supervisor.wire.files import regular, write_json
 from supervisor.wire.messages.directive import Directive
 from supervisor.wire.paths import AttemptPaths, RunPaths
 
@@ -45,7 +46,18 @@ NONE = "no standby for attempt {}: {}"
 ENDED_ITSELF = "it has ended"
 ANOTHER = "its standby was for another attempt"
 HANGS = "its standby has not come to the end of its imports"
+IN_THE_WAY = "its standby has not ended yet"
+GONE_SECONDS = 1.0
+"""From SIGKILL until one is gone: more than that no other run waits for it."""
 KILLED_FOR_MEMORY = "the kernel has killed for memory since it was started"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """One that was asked to end, and when."""
+
+    process: StandbyProcess
+    since: float
 
 
 @dataclass(kw_only=True)
@@ -65,7 +77,7 @@ class Standby:
     about: str = ""
     """How it is, in a sentence; empty: none is wanted."""
     _process: StandbyProcess | None = None
-    _ending: list[StandbyProcess] = field(default_factory=list[StandbyProcess])
+    _ending: list[_Ending] = field(default_factory=list[_Ending])
     _not_for: int = 0
     """None is tried any more for this attempt, and those before it."""
     _short_for: int = 0
@@ -103,11 +115,11 @@ class Standby:
         be told."""
         if not self.wanted:
             return
-        self._clear_ended()
         now = self.clock.now()
         if now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
+        self._clear_ended()
         self._watch(run)
         decided = decide(
             self._facts(
@@ -148,10 +160,8 @@ class Standby:
     def _start(self, run: RunState, expected: Directive) -> None:
         imports = self.paths.attempt(run.attempt).imports
         try:
-            there = imports.exists()
-        except OSError:  # its owner let nobody else look
-            there = False
-        if not there:
+            os.close(regular(imports))
+        except OSError:  # none yet, or its owner lets nobody else look
             return
         before, self._not_for = self._not_for, expected.attempt
         self._started_at = self.clock.now()
@@ -185,13 +195,17 @@ class Standby:
             self.size_bytes = answer.memory_bytes or self.size_bytes
             self._tell(WAITS.format(number, format_size(answer.memory_bytes)))
         elif number <= run.attempt:
-            self._drop(process)
+            self.end()
 
     def take(self, directive: Directive, paths: AttemptPaths) -> LaunchedAttempt | None:
         """The process that stood by, which is the attempt from here on; None: there is
-        none, or it is of no use any more."""
+        none, or it is of no use any more.
+
+        Raises LaunchError: there can be no attempt yet.
+        """
         process, number = self._process, directive.attempt
         if process is None:
+            self._untell()  # of an attempt before
             self._clear_the_way()
             return None
         try:
@@ -210,26 +224,38 @@ class Standby:
         return attempt
 
     def _clear_the_way(self) -> None:
-        """Wait for those whose place the attempt is to have: some tenths of a second."""
-        for process in [one for one in self._ending if one.in_the_way]:
-            process.wait_for_end()
+        """End those whose place the attempt is to have, within some tenths of a second.
+        Raises LaunchError where they do not: all runs of a daemon wait here."""
+        if not self._gone([one for one in self._ending if one.process.in_the_way]):
+            raise LaunchError(IN_THE_WAY)
+
+    def _gone(self, ending: list[_Ending]) -> bool:
+        """Kill them: whether all are gone within ``GONE_SECONDS``."""
+        for one in ending:
+            one.process.kill()
+        until = self.clock.now() + GONE_SECONDS
+        left = [
+            one
+            for one in ending
+            if not one.process.wait_for_end(max(until - self.clock.now(), 0.0))
+        ]
         self._clear_ended()
+        return not left
 
     def end(self, because: str = "") -> None:
         """It is not wanted any more, or costs too much."""
         process = self._process
         if process is not None:
             self._drop(process)
+            self._untell()
             if because:
                 self._tell(NONE.format(process.expected.attempt, because))
 
     def finish(self) -> None:
         """The run has ended: nothing of it is left."""
         self.end()
-        for process in self._ending:
-            process.wait_for_end()
-        self._clear_ended()
-        self.about = ""
+        self._gone(self._ending)
+        self._untell()
         self._leave_nothing()
 
     @property
@@ -241,24 +267,33 @@ class Standby:
         if not self._ours:
             return
         shutil.rmtree(self.paths.standby, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.paths.standby_told.unlink(missing_ok=True)
+        self._untell()
 
     def _drop(self, process: StandbyProcess) -> None:
         """From here on it is something that is left, until it is gone."""
         self._process = None
         self._spare(process.expected.attempt, spared=False)
         process.ask_end()
-        self._ending.append(process)
+        self._ending.append(_Ending(process, self.clock.now()))
 
     def _clear_ended(self) -> None:
-        for process in [one for one in self._ending if one.ended()]:
-            self._ending.remove(process)
-            process.clear()
+        for one in list(self._ending):
+            if one.process.ended():
+                self._ending.remove(one)
+                one.process.clear()
+            elif self.clock.now() > one.since + END_SECONDS:
+                one.process.kill()
 
     def _spare(self, number: int, *, spared: bool) -> None:
         self.environments.spare(marker_of(self.run_id, number), spared=spared)
         self.launcher.spare(self.run_id, number, spared=spared)
+
+    def _untell(self) -> None:
+        """What was told does not hold any more."""
+        self.about = ""
+        if self._ours:
+            with contextlib.suppress(OSError):
+                self.paths.standby_told.unlink(missing_ok=True)
 
     def _tell(self, sentence: str) -> None:
         if sentence != self.about:

@@ -70,6 +70,8 @@ class HandOver(JsonRecord):
     """The path of the attempt's."""
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
     """Variables that differ from those it was started with; None: take it out."""
+    working_directory: str | None = None
+    """Another one may lie there by now; None: it stays where it is."""
     content: dict[str, Any] | None = None
     """The directive itself, where the process has to write it and to give its directory
     the attempt's name: whoever hands over may not write there. None: it is there."""

@@ -87,7 +87,9 @@ LEAVES = st.one_of(
     st.integers(),
     st.floats(),
     st.text(max_size=40),
-    st.sampled_from(["30s", "600MiB", "1%", "off", "/", "GPU-1", "-1s", "1e999GiB"]),
+    st.sampled_from(
+        ["30s", "600MiB", "1%", "off", "/", "GPU-1", "-1s", "1e999GiB", "\ud800"]
+    ),
 )
 VALUES = st.recursive(
     LEAVES,

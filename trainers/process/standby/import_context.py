@@ -38,10 +38,18 @@ def context(name: str, initial: dict[str, str]) -> ImportRecord:
         name=name,
         environment=_of_frameworks(difference(initial, dict(os.environ))),
         path=tuple(sys.path),
-        directory=str(Path.cwd()),
+        directory=_here(),
         processors=tuple(sorted(os.sched_getaffinity(0))),
         draws=drawn(),
     )
+
+
+def _here() -> str:
+    """The working directory; empty: it was removed."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return ""
 
 
 def _of_frameworks(changes: dict[str, str | None]) -> dict[str, str | None]:

@@ -70,6 +70,7 @@ def wait(numbers: str) -> list[str]:
     _give(usual)
     _moved(directory, told)
     os.close(directory)
+    _go_to(told.working_directory)
     restart = functools.partial(_cold, told, initial)
     if preloaded is None:
         restart(because)
@@ -144,6 +145,17 @@ def _moved(directory: int, told: HandOver) -> None:
         own.rename(target.parent)
     except OSError as error:
         print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # into its log: nobody else hears it any more
+        _leave()
+
+
+def _go_to(directory: str | None) -> None:
+    """Where a cold start would begin. Ends the process where that is not there any more."""
+    if directory is None:
+        return
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # as above
         _leave()
 
 

@@ -25,6 +25,7 @@ from supervisor.core.text.plain import plain
         ("one\u2028two\u2029three", "onetwothree"),
         ("\u202eexe.txt\u202c \u2066a\u2069\u200f\ufeff\u00ad", "exe.txt a"),
         ("tag \U000e0041", "tag "),
+        ("half \ud800 \udcff", "half \ufffd \ufffd"),
         (
             "\u0645\u06cc\u200c\u0634\u0648\u062f \u200d é 漢 🙂",
             "\u0645\u06cc\u200c\u0634\u0648\u062f \u200d é 漢 🙂",

@@ -15,6 +15,7 @@ from supervisor.core.text.visible import visible
         ("\x9b2J", "\\x9b2J"),
         ("safe\rEVIL\b", "safe\\x0dEVIL\\x08"),
         ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("half \ud800 \udcff.csv", "half \\ud800 \\udcff.csv"),
     ],
 )
 def test_commands_to_a_terminal_are_shown(text: str, shown: str) -> None:
@@ -27,10 +28,11 @@ def test_a_progress_bar_goes_back_in_its_line() -> None:
     assert visible("1/2\r2/2\b\x1b[1m", log=True) == "1/2\r2/2\b\\x1b[1m"
 
 
-@given(st.text())
+@given(st.text(st.characters() | st.characters(categories=["Cs"])))
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
     """And nothing else is changed."""
     shown = visible(text)
+    assert shown.encode().decode() == shown
     assert all(
         ch in "\n\t" or (ch >= " " and not "\x7f" <= ch <= "\x9f") for ch in shown
     )

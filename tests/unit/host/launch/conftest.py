@@ -10,11 +10,12 @@ Answers = Callable[..., None]
 
 @pytest.fixture
 def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Sets what ``systemctl show`` prints from now on."""
+    """Sets what ``systemctl show`` prints from now on; what it was asked is in ``asked``."""
     bin_directory, said = tmp_path / "bin", tmp_path / "said"
+    asked = tmp_path / "asked"
     bin_directory.mkdir()
     systemctl = bin_directory / "systemctl"
-    systemctl.write_text(f"#!/bin/sh\ncat {said}\n")
+    systemctl.write_text(f'#!/bin/sh\necho "$@" >> {asked}\ncat {said}\n')
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_directory}:/usr/bin:/bin")
 

@@ -142,7 +142,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SocketPair
     for one in made.open:
         if one.shim.descriptor >= 0 and not one.ended():
             one.ask_end()
-            one.wait_for_end()
+            one.wait_for_end(PATIENCE)
         one.clear()
     scan = made.launcher.environments
     until(lambda: not scan.wait_for(marker_of("a-run")))
@@ -337,6 +337,24 @@ def test_one_that_has_barely_begun_is_handed_over_too(pair: SocketPair) -> None:
     assert pair.notices(2) == []
 
 
+@pytest.mark.slow
+def test_another_directory_may_have_its_name_meanwhile(pair: SocketPair) -> None:
+    """An attempt begins where its name leads to then, as a cold start does."""
+    place = pair.directory / "work"
+    place.mkdir()
+    (place / "before").touch()
+    spec = pair.spec(
+        "import keras, os\nprint('SHOWN', *os.listdir('.'))",
+        working_directory=str(place),
+    )
+    assert pair.cold(spec) == "SHOWN before"
+    made = pair.standby(spec)
+    place.rename(pair.directory / "aside")
+    place.mkdir()
+    (place / "after").touch()
+    assert pair.hand_over(spec, made) == "SHOWN after"
+
+
 def test_it_ends_when_nobody_speaks_any_more_or_asks_it_to(pair: SocketPair) -> None:
     """The end of the socket, SIGTERM to the shim, and the loss of the shim."""
     spec = pair.spec("import keras\nprint('SHOWN 1')")
@@ -373,7 +391,7 @@ def test_one_that_still_imports_ends_at_once(pair: SocketPair) -> None:
     until(lambda: read_shimmed(AttemptPaths(made.directory)))
     before = time.monotonic()
     made.ask_end()
-    made.wait_for_end()
+    assert made.wait_for_end(PATIENCE)
     assert made.ended()
     assert time.monotonic() - before < 2.0
 

@@ -161,3 +161,25 @@ def pid_in(attempt: AttemptPaths) -> int:
     """The shim's."""
     text = (attempt.root / "shimmed.json").read_text()
     return int(text.partition('"shim_pid":')[2].partition(",")[0])
+
+
+def test_a_unit_that_never_tells_anything_is_killed(
+    launcher: SystemdLauncher, answers: Answers, tmp_path: Path
+) -> None:
+    """Its import hangs, say: the run could neither go on nor be stopped. Why there is no
+    attempt is told when nothing is left of it."""
+    del launcher
+    answers(ActiveState="active", Job=0, MainPID=1, ExecMainPID=1)
+    attempt = SystemdAttempt(unit="x.service", paths=AttemptPaths(tmp_path / "a"))
+    assert not attempt.started()
+    asked = (tmp_path / "asked").read_text()
+    assert "kill" not in asked
+    attempt.kill_at = attempt.look_at = time.monotonic()
+    assert not attempt.started()
+    assert "kill --kill-whom=main --signal=SIGKILL -- x.service" in (
+        tmp_path / "asked"
+    ).read_text().replace("--no-ask-password --no-pager ", "")
+    answers(ActiveState="failed", Job=0, ExecMainPID=1, LoadState="loaded")
+    attempt.look_at = time.monotonic()
+    with pytest.raises(LaunchError, match="told nothing for 120 s, and was killed"):
+        attempt.started()

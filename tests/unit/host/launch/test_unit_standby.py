@@ -130,6 +130,7 @@ def test_what_it_answers_is_a_line_of_plain_text(
         ('{"memory_bytes": 1' + "0" * 4000 + "}", 0),
         ("[" * 60_000, 0),
         ('{"because": 5}', 0),
+        ('{"because": "\\ud800"}', 0),
         ("7", 0),
         ("\udcff", 0),
     ],
@@ -146,6 +147,7 @@ def test_no_answer_ends_a_daemon(
     assert found is not None
     assert found.memory_bytes == size
     assert (found.because == "") == bool(size)
+    assert found.because.encode(errors="replace") == found.because.encode()
 
 
 def test_one_that_ends_after_its_answer_is_noticed(

@@ -58,6 +58,9 @@ def test_the_journals_own_protocol(tmp_path: Path) -> None:
         journal = Journal(native=True, address=address)
         journal.say("gave up", job="digits", level=LogLevel.ERROR)
         fields = journald.recv(4096).decode().splitlines()
+        journal.say("what somebody's script told: \ud800")
+        odd = journald.recv(4096).decode()
     assert "MESSAGE=digits: gave up" in fields
     assert "PRIORITY=3" in fields
     assert "TRAINWARDEN_JOB=digits" in fields
+    assert "MESSAGE=what somebody's script told: \\ud800\n" in odd

@@ -93,6 +93,13 @@ RECORD = replace(exit_record(code=1), started_ns=10 * SECOND, ended_ns=51 * SECO
         (TRAINED, RECORD, AttemptView(in_fit=True), 21.0),
         (TRAINED, RECORD, AttemptView(in_own_loop=True), 21.0),
         (UNTRAINED, RECORD, AttemptView(in_fit=True), 41.0),
+        # It stood by for half a minute before it was the attempt.
+        (
+            UNTRAINED,
+            RECORD,
+            AttemptView(in_fit=True, launched_ns=40 * SECOND),
+            11.0,
+        ),
         # It stands still and asks, or its shim died too: it was seen alive last.
         (TRAINED, None, AttemptView(in_fit=True), 20.0),
         (UNTRAINED, None, AttemptView(in_fit=True), 20.0),

@@ -1,6 +1,7 @@
 """The standby of a run: when there is none, and that it is said once."""
 
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.standby_rules import QUIET_SECONDS
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.launch.direct import DirectLauncher
-from supervisor.host.launch.launcher import Launcher, NotYetError
-from supervisor.host.launch.standby_process import DirectStandby
+from supervisor.host.launch.launcher import Launcher, LaunchError, NotYetError
+from supervisor.host.launch.standby_process import END_SECONDS, DirectStandby
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.attempts.standby_attempt import LOOK_SECONDS, Standby
@@ -217,6 +218,90 @@ def test_a_cold_start_waits_for_what_is_in_its_way(tmp_path: Path) -> None:
     assert MarkerScan().wait_for(marker) == {}
     assert one.said[-1].startswith("attempt 3 starts cold: ")
     one.standby.finish()
+
+
+@dataclass(kw_only=True)
+class Deaf(InTheWay):
+    """One that does not end when it is asked to, nor for a while when it is killed."""
+
+    waits: list[float] = field(default_factory=list[float])
+    kills: list[float] = field(default_factory=list[float])
+    over: bool = False
+
+    @override
+    def ended(self) -> bool:
+        return self.over and super().ended()
+
+    @override
+    def kill(self) -> None:
+        self.kills.append(0.0)
+        super().kill()
+
+    @override
+    def wait_for_end(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        return self.over
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartsDeaf(OneAtATime):
+    """Starts such."""
+
+    made: list[Deaf] = field(default_factory=list[Deaf])
+
+    @override
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> DirectStandby:
+        one = super().stand_by(spec, directive, paths=paths, imports=imports)
+        names = ("expected", "environment", "directory", "shim", "channel")
+        self.made.append(Deaf(**{name: getattr(one, name) for name in names}))
+        return self.made[-1]
+
+
+@pytest.fixture
+def deaf(tmp_path: Path) -> Iterator[tuple[WatchedStandby, Deaf]]:
+    """A run whose standby is one."""
+    launcher = StartsDeaf()
+    one = WatchedStandby(tmp_path, launcher=launcher)
+    one.look()
+    one.look(seconds=QUIET_SECONDS)
+    (made,) = launcher.made
+    yield one, made
+    made.over = True
+    one.standby.finish()
+    assert MarkerScan().wait_for(marker_of("a-run", 2)) == {}
+
+
+def test_no_run_waits_long_for_another_ones_standby(
+    deaf: tuple[WatchedStandby, Deaf],
+) -> None:
+    """All runs of a daemon wait while one does: what has not gone within a second is
+    awaited by its own run alone."""
+    one, made = deaf
+    other = replace(one.expected(), attempt=3)
+    for times in (1, 2):
+        with pytest.raises(LaunchError, match="its standby has not ended yet"):
+            one.standby.take(other, one.standby.paths.attempt(3))
+        assert len(made.kills) == len(made.waits) == times
+    assert max(made.waits) <= 1.0
+    made.over = True
+    assert one.standby.take(other, one.standby.paths.attempt(3)) is None
+
+
+def test_who_does_not_heed_the_request_to_end_is_killed(
+    deaf: tuple[WatchedStandby, Deaf],
+) -> None:
+    """It holds memory, and the place of its attempt; and nothing is told of it any more."""
+    one, made = deaf
+    stopped = replace(TRAINS, stop=DrainRequested("Ctrl-C"))
+    one.look(stopped)
+    assert one.standby.about == ""
+    assert standby_told(one.standby.paths) == (None, None)
+    one.look(stopped)
+    assert made.kills == []
+    one.look(stopped, seconds=END_SECONDS)
+    assert len(made.kills) == 1
 
 
 def test_where_nobody_may_look_none_is_started(tmp_path: Path) -> None:
