@@ -1,6 +1,7 @@
 """How near an estimate comes to the peak of a real training.
 
-``python -m tests.bench.estimate [--only NAME,…] [--jit 0,1] [--batches 8,32] [--steps 40]``
+``python -m tests.bench.estimate [--only NAME,…] [--jit 0,1] [--batches 8,32] [--steps 40]
+[--patience 600]``
 
 Each row is a script: the reference trainers as they are, and models of
 ``keras.applications`` without weights, on images of 64 by 64 pixels (75 where the model
@@ -83,13 +84,15 @@ class EstimateCase:
     jit: bool
     script: Path
     steps: int
+    patience: str
 
     def estimated(self, state: Path) -> dict[str, Any] | None:
         """The answer of the command; None: it had none, and what it said is printed."""
         flag = ["--jit"] if self.jit and self.name != "own_loop" else []
         command = [
             *[str(Path(sys.executable).parent / "trainwarden"), "estimate"],
-            *["--state-dir", str(state), "--json", *flag, str(self.script)],
+            *["--state-dir", str(state), "--json", *flag],
+            *["--patience", self.patience, str(self.script)],
         ]
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, check=False
@@ -155,7 +158,9 @@ def cases(given: argparse.Namespace, directory: Path) -> Iterator[EstimateCase]:
         for jit in jits:
             if jit and name in NOT_COMPILED:
                 continue
-            yield EstimateCase("reference", name, batch, jit, script, given.steps)
+            yield EstimateCase(
+                "reference", name, batch, jit, script, given.steps, given.patience
+            )
     for name, side in APPLICATIONS.items():
         for batch in map(int, given.batches.split(",")):
             for jit in jits:
@@ -164,7 +169,9 @@ def cases(given: argparse.Namespace, directory: Path) -> Iterator[EstimateCase]:
                     APPLICATION.format(name=name, side=side, batch=batch, jit=jit)
                 )
                 steps = max(given.steps // 4, 4)
-                yield EstimateCase("applications", name, batch, jit, script, steps)
+                yield EstimateCase(
+                    "applications", name, batch, jit, script, steps, given.patience
+                )
 
 
 def main() -> None:
@@ -174,6 +181,11 @@ def main() -> None:
     parser.add_argument("--jit", default="0")
     parser.add_argument("--batches", default="8,32")
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument(
+        "--patience",
+        default="600",
+        help="seconds for each estimate; on a busy machine XLA compiles for longer",
+    )
     given = parser.parse_args()
     only = given.only and given.only.split(",")
     packages = ROOT / ".venv" / "script-packages"
