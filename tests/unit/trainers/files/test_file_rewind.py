@@ -52,10 +52,19 @@ def add(text, path="log.txt", mode="a"):
         file.write(text)
 
 
+LOOKS = {
+    "_path_normpath", "close", "fspath", "fstat", "geteuid", "getpid", "listdir", "lseek",
+    "lstat", "pread", "readlink", "scandir", "stat",
+}
+
+
 def dying(left):
+    # Before a look is before the next change: how many there are depends on how many
+    # processes the machine has, as each is asked for the files that it has open.
     def count(frame, event, argument):
         nonlocal left
-        if event == "c_call" and getattr(argument, "__module__", "") == "posix":
+        of = getattr(argument, "__module__", ""), getattr(argument, "__name__", "")
+        if event == "c_call" and of[0] == "posix" and of[1] not in LOOKS:
             left -= 1
             if left < 0:
                 die()
@@ -512,12 +521,12 @@ AFTER = (
 )
 
 
-@pytest.mark.parametrize("apart", [30, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_at_any_place_while_files_are_put_back(
     tmp_path: Path, server: subprocess.Popen[str], apart: int
 ) -> None:
-    """Before calls of the kernel, so many apart: every line is in some file, and the next
-    attempt puts all of them where they were."""
+    """Before calls that change something, so many apart: every line is in some file, and
+    the next attempt puts all of them where they were."""
     code, calls = -9, 0
     while code == -9:
         (tmp_path / str(calls)).mkdir()
@@ -537,4 +546,4 @@ def test_a_kill_at_any_place_while_files_are_put_back(
         assert (found["log.txt"], found["fresh.txt"]) == ("begun\n1\n",) * 2
         assert found["status.json"] == "one"
     assert code == 0
-    assert calls > 40
+    assert calls > 25
