@@ -78,8 +78,11 @@ def resumed(
     source: str, *, steps: int = 3, more: int = 2
 ) -> tuple[Script, Script, list[str]]:
     """A script saved after ``steps``, and one made anew with that state; both then make
-    ``more`` steps. The last: what was told."""
+    ``more`` steps. The last: what was told. Nothing is saved before anything changes."""
     first, second = Script(source), Script(source)
+    unchanged, saved, told = first.capture()
+    assert not any(unchanged[name] for name in ("values", "variables", "tables"))
+    assert (saved, told) == ([], [])
     for _ in range(steps):
         first.step()
     state, tensors, told = first.capture()

@@ -18,8 +18,14 @@ from tests.support.relay import relayed
 
 ROOT = Path(__file__).parents[3]
 MANY = int(os.environ.get("TRAINWARDEN_FUZZ", "0"))
-SHORT = ["--phases=coverage,fuzzing", "--max-examples=3", "--seed=7"]
+COVERAGE = ["--phases=coverage", "--max-examples=1", "--seed=7"]
+FUZZING = ["--phases=coverage,fuzzing", "--max-examples=3", "--seed=7"]
 LONG = [f"--max-examples={max(MANY // 500, 3)}"]
+SHORT = [
+    pytest.param(COVERAGE, id="coverage"),
+    pytest.param(FUZZING, id="fuzzing", marks=pytest.mark.slow),
+]
+RUNS = [pytest.param(LONG, id="long")] if MANY else SHORT
 
 
 class Fuzzed:
@@ -83,12 +89,15 @@ def schemathesis(url: str, *options: str, directory: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_what_the_document_says_holds(daemon: Fuzzed, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", RUNS)
+def test_what_the_document_says_holds(
+    daemon: Fuzzed, tmp_path: Path, options: list[str]
+) -> None:
     """Every answer has a status, a type and a shape that the document tells of; what it
     allows is not refused as malformed, and what it forbids is; nobody gets a 500, and
     the daemon is there afterwards."""
     with relayed(daemon.state / "control.sock") as url:
-        code, said = schemathesis(url, *(LONG if MANY else SHORT), directory=tmp_path)
+        code, said = schemathesis(url, *options, directory=tmp_path)
     assert code == 0, said
     assert daemon.answers()
     assert "Traceback" not in daemon.end()

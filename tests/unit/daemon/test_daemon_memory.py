@@ -12,6 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from supervisor.core.jobs.job_status import JobState
 from supervisor.host.exporter.exposition_cache import Form
 from tests.support.long_life import ENDLESS, SHORT, LongLife, long_life
@@ -88,6 +90,7 @@ def grown(directory: Path) -> Grown:
         )
 
 
+@pytest.mark.slow
 def test_hundreds_of_attempts_leave_little_behind(tmp_path: Path) -> None:
     """Of a run that goes on, one object an attempt, until they are thinned out; of runs
     that ended, and of series, nothing."""

@@ -184,7 +184,11 @@ def test_what_is_no_sample(line: bytes) -> None:
     assert parse_line(line) is None
 
 
-@given(st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps))
+@given(
+    st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=12).map(
+        json.dumps
+    )
+)
 def test_any_json_is_survived(text: str) -> None:
     """Whatever stands in a field, reading does not raise."""
     for field in WHOLE:

@@ -199,7 +199,7 @@ def test_whatever_attempts_die_of(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(NO_PROGRESS, min_size=40, max_size=40), ALLOWED, st.integers(0, 4))
+@given(st.lists(NO_PROGRESS, min_size=20, max_size=20), ALLOWED, st.integers(0, 4))
 def test_nothing_restarts_for_ever_without_progress(
     ends: list[EndOfRun], allowed: frozenset[Allow], restarts: int
 ) -> None:
@@ -214,7 +214,7 @@ def test_nothing_restarts_for_ever_without_progress(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(NO_PROGRESS, min_size=40, max_size=40))
+@given(st.lists(NO_PROGRESS, min_size=20, max_size=20))
 def test_not_even_where_nobody_knows_of_any_progress(ends: list[EndOfRun]) -> None:
     """Unknown is no progress either, in the long run."""
     world = World(fresh())

@@ -73,7 +73,7 @@ def test_a_leak_is_foreseen(
     assert used > (CLOSE - 0.03) * LIMIT
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=SEEDS, epochs=st.integers(12, 40), first=st.floats(100, 300))
 def test_a_leak_of_each_epoch_is_foreseen(seed: int, epochs: int, first: float) -> None:
     """Growth in steps, one an epoch, is growth."""
@@ -122,7 +122,7 @@ def test_what_settles_is_left_alone(seed: int) -> None:
     assert watched(curve, seconds=seconds) is None
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)  # beside the twenty above
 @given(seed=st.integers(20, 100_000))
 def test_whatever_settles_is_left_alone(seed: int) -> None:
     """Nor for any other of their kind."""

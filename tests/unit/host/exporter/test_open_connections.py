@@ -256,8 +256,8 @@ def test_without_descriptors_it_does_not_spin() -> None:
             assert process.stdout.readline() == "none left\n"
             waits.request("GET", "/metrics")
             used = processor_seconds(process.pid)
-            time.sleep(3.0)
-            assert processor_seconds(process.pid) - used < 1.0
+            time.sleep(1.0)
+            assert processor_seconds(process.pid) - used < 0.3
             assert scrape(kept) == BODY
             process.stdin.write("give\n")
             assert waits.getresponse().read() == BODY

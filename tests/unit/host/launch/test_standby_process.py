@@ -240,15 +240,12 @@ def test_a_script_that_imports_otherwise_this_time_begins_once_more(
     assert shown == pair.cold(spec, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "because"),
     [
         ("import random; random.seed(3)", "the script draws random numbers"),
-        pytest.param(
-            "sys.path.append('lib'); os.makedirs('lib', exist_ok=True)",
-            "",
-            marks=pytest.mark.slow,
-        ),
+        ("sys.path.append('lib'); os.makedirs('lib', exist_ok=True)", ""),
     ],
 )
 def test_what_decides_an_import_is_as_the_script_has_it(
@@ -264,6 +261,7 @@ def test_what_decides_an_import_is_as_the_script_has_it(
     assert pair.hand_over(spec, made) == cold
 
 
+@pytest.mark.slow
 def test_a_package_that_was_changed_meanwhile_is_imported_anew(
     pair: SocketPair,
 ) -> None:

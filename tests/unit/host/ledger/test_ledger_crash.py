@@ -22,7 +22,7 @@ import pytest
 
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 
-CUTS = int(os.environ.get("TRAINWARDEN_CUTS", "60"))
+CUTS = int(os.environ.get("TRAINWARDEN_CUTS", "30"))
 SOURCE = Path(__file__).parents[3] / "support" / "native" / "calls.c"
 HEAD = struct.Struct("<cQQQ")
 WORK = """

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,6 @@ from supervisor.core.memory.bfc_map import figures_of
 from supervisor.core.memory.figures import OomVerdict, verdict
 from supervisor.host.telemetry.allocator_dump import dump_files, read_first_map
 from supervisor.host.telemetry.log_follower import scan_file
-
-pytest.importorskip("tensorflow")
 
 CHILD = """
 import json, sys
@@ -53,6 +52,8 @@ def child(log: Path, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("tensorflow") is None, reason="TensorFlow is not here")
 def test_a_real_dump_is_read_as_the_real_protobuf_reads_it(tmp_path: Path) -> None:
     """Every chunk, the peak and the fragmentation; and log and dump agree."""
     dumps, log = tmp_path / "dumps", tmp_path / "output.log"

@@ -137,6 +137,7 @@ def sentences(outcome: AttemptOutcome) -> list[Any]:
     return [fields["sentence"] for fields in outcome.of(RecordKind.PROMISE)]
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_without_its_gpu(tmp_path: Path, zygote: Zygote) -> None:
     """It is refused before anything is changed; once the GPU is there again it goes on to
     the same bits, and who asks for the CPU gets it, without the promise."""
@@ -159,6 +160,7 @@ def test_a_run_does_not_go_on_without_its_gpu(tmp_path: Path, zygote: Zygote) ->
     assert (last.code, last.out) == (0, whole.out), last.err[-2000:]
 
 
+@pytest.mark.slow
 def test_another_gpu_or_the_processor_by_ones_own_wish(
     tmp_path: Path, zygote: Zygote
 ) -> None:

@@ -75,6 +75,7 @@ model.fit(data.shuffle(64).batch(8).prefetch(2),""",
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "code"), [({"CHANGED": "1"}, 78), ({"NAME": "c"}, 0)], ids=str
 )

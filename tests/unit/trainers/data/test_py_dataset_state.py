@@ -15,6 +15,7 @@ from tests.support.zygote import Zygote
 from trainers.data import py_dataset_state
 
 
+@pytest.mark.slow
 def test_an_order_of_its_own_goes_on_after_kills(zygote: Zygote) -> None:
     """A dataset that mixes its indices between epochs, with Python's, NumPy's and its own
     generator, ends with the bits of plain Python, each sample once an epoch."""

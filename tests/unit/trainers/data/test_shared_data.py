@@ -125,6 +125,7 @@ def test_a_loop_that_leaves_endless_data_is_told() -> None:
     assert asked([1]) is None
 
 
+@pytest.mark.slow
 def test_killed_in_the_second_fit_on_an_endless_pipeline(
     tmp_path: Path, zygote: Zygote
 ) -> None:

@@ -142,7 +142,11 @@ READS_AT_THE_END = FOLDS.replace("results = done()", "results = []").replace(
 )
 
 SCENARIOS = {
-    "kept open": (KEPT_OPEN, ["step:0:4:1", "epoch:0:0", "epoch:0:2", "epoch:0:3"]),
+    "kept open": (KEPT_OPEN, ["epoch:0:0", "epoch:0:2"]),
+    "kept open, killed more often": (
+        KEPT_OPEN,
+        ["step:0:4:1", "epoch:0:0", "epoch:0:2", "epoch:0:3"],
+    ),
     "opened each time": (
         OPENED_EACH_TIME,
         ["step:0:4:3", "epoch:0:1", "epoch:0:2", "epoch:0:3"],

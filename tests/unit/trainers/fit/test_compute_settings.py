@@ -93,7 +93,11 @@ def notices(outcome: AttemptOutcome) -> list[str]:
     return [one["sentence"] for one in outcome.of(RecordKind.NOTICE)]
 
 
-@pytest.mark.parametrize("text", [STEP + OWN_STEPS, STEP + SESSION])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(STEP + OWN_STEPS, marks=pytest.mark.slow), STEP + SESSION],
+    ids=["own steps", "session"],
+)
 def test_steps_outside_of_fit_stay_as_they_are_and_that_is_told(
     attempts: Attempts, text: str
 ) -> None:
@@ -104,6 +108,7 @@ def test_steps_outside_of_fit_stay_as_they_are_and_that_is_told(
     assert notices(outcome).count(told) == 1
 
 
+@pytest.mark.slow
 def test_an_eager_model_stays_so_and_that_is_told(attempts: Attempts) -> None:
     """Once, however many calls of fit there are."""
     outcome = run(attempts, FIT, fate="EAGER", jit=True, recompute=True)
@@ -114,6 +119,7 @@ def test_an_eager_model_stays_so_and_that_is_told(attempts: Attempts) -> None:
     assert applied == [("jit", False)]
 
 
+@pytest.mark.slow
 def test_a_model_of_which_nothing_is_recomputed_is_told_of(attempts: Attempts) -> None:
     """Once: here each layer draws, in its call or by a generator of its own."""
     draws = FIT.replace("model.compile", DRAWS + "model.compile")
@@ -132,7 +138,7 @@ def test_a_model_of_which_nothing_is_recomputed_is_told_of(attempts: Attempts) -
             marks=pytest.mark.slow,
         ),
         pytest.param({"recompute": True}, "recompute off → on", marks=pytest.mark.slow),
-        ({}, None),
+        pytest.param({}, None, marks=pytest.mark.slow),
     ],
 )
 def test_bits_are_not_promised_where_steps_are_computed_in_another_way(

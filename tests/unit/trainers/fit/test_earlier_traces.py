@@ -34,9 +34,10 @@ json.dump(hashlib.sha256(bits).hexdigest(), open("result.json", "w"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "also",
-    [(), pytest.param(("compiled",), marks=pytest.mark.slow)],
+    [(), ("compiled",)],
     ids=["as it was", "compiled anew"],
 )
 def test_killed_between_fits_of_other_shapes(

@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.attempts import Attempts, read_result
 
 SCRIPT = """
@@ -47,6 +49,7 @@ with open("result.json", "w") as file:
 """
 
 
+@pytest.mark.slow
 def test_looked_for_and_killed(tmp_path: Path) -> None:
     """Killed in the middle of an epoch it ends bit-identical, and sees each sample once
     in each epoch, though its shuffle has no seed."""

@@ -203,7 +203,7 @@ KINDS = [
     dataset_with_workers, dies, arrays,
 ]
 if "few" in sys.argv:
-    KINDS = [arrays, weighted, failed, pipeline, generator, dataset_with_workers, arrays]
+    KINDS = [arrays, failed, pipeline, dataset_with_workers]
 left = {}
 for number, kind in enumerate(KINDS):
     fold = Fold()

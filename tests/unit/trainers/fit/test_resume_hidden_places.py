@@ -8,7 +8,6 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, read_result
-from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 
 HEAD = """
@@ -135,9 +134,8 @@ CANNOT = {"a thread that goes ahead"}
 """What a thread has drawn ahead belongs to no step: it is said so."""
 
 
-@pytest.mark.parametrize(
-    "where", sampled(PLACES, "a module of the script's own", *CANNOT)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("where", PLACES)
 def test_it_goes_on_to_the_bit_or_is_told_before_the_kill(
     where: str, tmp_path: Path, zygote: Zygote
 ) -> None:

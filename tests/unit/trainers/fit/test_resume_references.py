@@ -7,6 +7,8 @@ list of the script's own must stay the one that its functions were made with.
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
 
@@ -71,6 +73,7 @@ with open("result.json", "w") as file:
 '''
 
 
+@pytest.mark.slow
 def test_an_average_of_the_weights_goes_on(tmp_path: Path, zygote: Zygote) -> None:
     """Lists, tuples and dictionaries of variables: the same values as undisturbed, and
     the same variables as the model's and as the functions that change them."""

@@ -48,6 +48,7 @@ def weights_differ(one: Any, other: Any) -> bool:
     return any(not np.array_equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_accumulation_over_batches_drops_what_is_left_over() -> None:
     """Two batches after the fourth have trained nothing when ``fit`` returns. Slices are
     those of one batch, the short one at its end among them: every batch is an update."""
@@ -81,6 +82,7 @@ def accumulated_by_hand(updates_at: Callable[[int, int], bool]) -> Any:
     return model
 
 
+@pytest.mark.slow
 def test_an_index_that_begins_anew_in_each_epoch_never_updates() -> None:
     """``(i + 1) % n`` of a batch in its epoch, with fewer batches than n; with more, the
     first update of an epoch is of more batches than n. Slices need no such index."""
@@ -99,6 +101,7 @@ def half_precision_gradient(scale: float) -> float:
     return float(tf.cast(tape.gradient(loss, w), tf.float32)) / scale
 
 
+@pytest.mark.slow
 def test_no_fixed_loss_scale_is_right() -> None:
     """Unscaled a small gradient is 0 in float16; scaled by too much it is infinite. The
     scale of ``LossScaleOptimizer`` is halved when that happens, and the step left out."""

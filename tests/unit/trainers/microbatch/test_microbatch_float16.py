@@ -76,7 +76,7 @@ def series() -> Any:
 
 CASES: list[Any] = [
     pytest.param(dense, X, "sgd", False, id="dense"),
-    pytest.param(decaying, X, "adam", False, id="decay"),
+    pytest.param(decaying, X, "adam", False, id="decay", marks=pytest.mark.slow),
     pytest.param(decaying, X, "sgd", True, id="decay, jit", marks=pytest.mark.slow),
     pytest.param(
         convolution, IMAGES, "adam", True, id="convolution, jit", marks=pytest.mark.slow

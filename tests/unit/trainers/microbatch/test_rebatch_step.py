@@ -79,7 +79,7 @@ def fitted(model: Contrast, *, batch: int) -> Any:
     return done.history
 
 
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_it_trains_as_if_the_batch_were_smaller(*, jit: bool) -> None:
     """Bit for bit the weights of a script that has the smaller batch (48 is 3 of 16)."""
     small, whole = contrast(jit=jit), contrast(jit=jit)
@@ -96,7 +96,10 @@ def test_it_trains_as_if_the_batch_were_smaller(*, jit: bool) -> None:
     assert "train_step of its own" in told[0]["deviations"][0]
 
 
-@pytest.mark.parametrize(("rule", "divisor"), [("sqrt", 3**0.5), ("linear", 3.0)])
+@pytest.mark.parametrize(
+    ("rule", "divisor"),
+    [pytest.param("sqrt", 3**0.5, marks=pytest.mark.slow), ("linear", 3.0)],
+)
 def test_the_rates_follow_the_rule(rule: str, divisor: float) -> None:
     """Of both optimizers, during the step only: callbacks see what the script set."""
     small, whole = contrast(0.05 / divisor), contrast(0.05)

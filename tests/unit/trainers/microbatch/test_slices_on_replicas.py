@@ -105,6 +105,7 @@ with strategy.scope():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -73,14 +73,17 @@ def test_what_was_asked_for_is_confirmed(tmp_path: Path) -> None:
     ("parts", "denied"),
     [
         ({"after": "keras.config.set_dtype_policy('float32')"}, {"precision"}),
-        ({"options": ", dtype='float32'"}, {"precision"}),
-        (
+        pytest.param(
+            {"options": ", dtype='float32'"}, {"precision"}, marks=pytest.mark.slow
+        ),
+        pytest.param(
             {
                 "before": "os.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n"
                 "del os.environ['XLA_FLAGS']",
                 "rate": "keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.9)",
             },
             {"visible_gpus", "XLA_FLAGS", "rate_factor"},
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -95,6 +98,7 @@ def test_what_the_script_says_itself_is_denied(
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_what_nobody_asked_for(tmp_path: Path) -> None:
     """An attempt without remedies has no such records."""
     attempts = Attempts(tmp_path)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import AttemptOutcome, Attempts
@@ -86,6 +88,7 @@ def sentences(outcome: AttemptOutcome, kind: str) -> str:
     return "\n".join(fields["sentence"] for fields in outcome.of(kind))
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     """A full disk, a failed fit that the script tries again, a fit in a fit, a
     generator, a callback that cannot be saved, a SIGTERM that is repeated: each is told, also in

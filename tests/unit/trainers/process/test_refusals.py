@@ -47,6 +47,7 @@ model.fit(x, x[:, :1], batch_size=8, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_a_version_that_is_not_supported(tmp_path: Path) -> None:
     """Another Keras than those that were tried, and its self-test fails."""
     found_first = environment(tmp_path, broken=True, keras="9.1.0")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts
+from tests.support.zygote import Zygote
 
 SCRIPT = """
 import os, signal
@@ -35,9 +36,9 @@ model.fit(x, x[:, :1], batch_size=8, verbose=0, callbacks=[Asked()])
 """
 
 
-def test_a_request_that_is_repeated_is_one(tmp_path: Path) -> None:
+def test_a_request_that_is_repeated_is_one(tmp_path: Path, zygote: Zygote) -> None:
     """However late it comes again: the step is done, and its state saved."""
-    attempts = Attempts(tmp_path)
+    attempts = Attempts(tmp_path, zygote=zygote)
     outcome = attempts.run(attempts.script(SLOW_STEP))
     assert outcome.code == 75, outcome.err
     (drained,) = outcome.of(RecordKind.DRAINED)

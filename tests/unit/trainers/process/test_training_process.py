@@ -51,7 +51,7 @@ print(tf.config.list_physical_devices("GPU"))
         ("4095", None, 1),
         pytest.param("-1,0", None, 0, marks=pytest.mark.slow),
         pytest.param("none", None, 0, marks=pytest.mark.slow),
-        ("", None, 0),
+        pytest.param("", None, 0, marks=pytest.mark.slow),
         pytest.param("4095", 2**30, 0, marks=pytest.mark.slow),
     ],
 )
@@ -72,6 +72,7 @@ def test_a_gpu_that_is_not_there(
     assert sum("was asked for" in one for one in notices) == told
 
 
+@pytest.mark.slow
 def test_tensorflow_without_its_trainer_may_be_on_the_cpu(attempts: Attempts) -> None:
     """Only its data pipelines are wanted, say: the training is somebody else's."""
     outcome = run(attempts, NO_GPU_HERE, environment={"CUDA_VISIBLE_DEVICES": "4095"})

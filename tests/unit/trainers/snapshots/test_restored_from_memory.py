@@ -66,6 +66,7 @@ def on_disk(attempts: Attempts) -> list[int]:
     return sorted(int(name.partition("-")[0]) for name in names if "-" in name)
 
 
+@pytest.mark.slow
 def test_who_crashes_often_is_saved_on_disk_all_the_same(attempts: Attempts) -> None:
     """The interval of the disk goes on from its own newest snapshot: each attempt dies
     before one interval is over since it began."""

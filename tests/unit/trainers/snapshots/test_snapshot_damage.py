@@ -21,7 +21,6 @@ from trainers.snapshots.durable_store import QUARANTINE, SnapshotEntry, Store
 from trainers.snapshots.writer import Saved, SnapshotWriter
 
 SEED = 20
-FLIPS = 2_000
 SMALL = "140k"
 
 
@@ -139,13 +138,14 @@ def test_two_snapshots_that_changed_places_are_both_found(
     assert len(list((directory / QUARANTINE).iterdir())) == 2
 
 
-def test_two_thousand_flipped_bits_are_found(two: tuple[Path, SnapshotEntry]) -> None:
+@pytest.mark.parametrize("flips", [300, pytest.param(2000, marks=pytest.mark.slow)])
+def test_flipped_bits_are_found(two: tuple[Path, SnapshotEntry], flips: int) -> None:
     """At random places of the tensors and the manifest, by a seed: one bit each."""
     directory, entry = two
     draw = random.Random(SEED)  # noqa: S311  # drawn to be drawn again
     files = {n: bytearray((entry.path / n).read_bytes()) for n in (TENSORS, MANIFEST)}
     with closing(Store(directory, job="job", kept=2)) as store:
-        for _ in range(FLIPS):
+        for _ in range(flips):
             name = draw.choice([TENSORS, MANIFEST])
             bit = draw.randrange(8 * len(files[name]))
             flipped = bytearray(files[name])
@@ -166,7 +166,14 @@ def test_all_damaged_is_a_start_from_nothing(two: tuple[Path, SnapshotEntry]) ->
     assert chosen(directory) is None
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize(
+    "number",
+    [
+        errno.ENOSPC,
+        pytest.param(errno.EIO, marks=pytest.mark.slow),
+        pytest.param(errno.EROFS, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("stays", [False, True])
 def test_disk_that_fails_at_any_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, stays: bool
@@ -200,8 +207,9 @@ def _is_whole(store: Store, entry: SnapshotEntry) -> bool:
     return durable_store.load(entry, job=store.job).manifest.step == entry.step
 
 
+@pytest.mark.parametrize("draws", [3, pytest.param(12, marks=pytest.mark.slow)])
 def test_power_lost_at_any_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: int
 ) -> None:
     """After each call of saving and pruning, with what was not synced lost in part and
     in any order: the old or the new snapshot is there, whole; once saving is done, the
@@ -225,7 +233,7 @@ def test_power_lost_at_any_moment(
     draw = random.Random(SEED)  # noqa: S311  # drawn to be drawn again
     found: set[int | None] = set()
     for count in range(len(recorder.calls) + 1):
-        for keep in (0.0, 1.0, *[0.5] * 12):
+        for keep in (0.0, 1.0, *[0.5] * draws):
             target = tmp_path / "after"
             shutil.rmtree(target, ignore_errors=True)
             calls = recorder.calls[:count]

@@ -45,8 +45,19 @@ def small() -> SmallLoss:
     return SmallLoss(of, [*model.trainable_variables, tf.Variable([1.0, 2.0])])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("slices", [1, 4, 12])
+@pytest.mark.parametrize(
+    ("kind", "slices"),
+    [
+        *((kind, 4) for kind in KINDS),
+        ("eager", 1),
+        ("eager", 12),
+        *(
+            pytest.param(kind, slices, marks=pytest.mark.slow)
+            for kind in KINDS[1:]
+            for slices in (1, 12)
+        ),
+    ],
+)
 def test_same_as_the_whole(small: SmallLoss, kind: str, slices: int) -> None:
     """With a last slice that is shorter, and with more slices than samples."""
     loss_of, variables = small

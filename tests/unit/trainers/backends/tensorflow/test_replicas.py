@@ -63,7 +63,7 @@ with strategy.scope():  # the whole of it, as many do
     ])
     model.compile("adam", loss, metrics=["accuracy"])
     counting = Counting()
-    model.fit(x, y, batch_size=12, epochs=3, verbose=0, callbacks=[counting])
+    model.fit(x, y, batch_size=12, epochs=2, verbose=0, callbacks=[counting])
     seen = model.evaluate(x, y, verbose=0)
 
 kept = [*model.variables, *model.optimizer.variables]
@@ -105,12 +105,11 @@ def test_each_replica_gets_its_own_state_back(tmp_path: Path, zygote: Zygote) ->
     whole = run(attempts_in(tmp_path / "whole", zygote), IN_SCOPE)
     assert whole.code == 0, whole.err[-3000:]
     torn = attempts_in(tmp_path / "torn", zygote)
-    assert run(torn, IN_SCOPE, DIE="5").code == 9
+    assert run(torn, IN_SCOPE, DIE="8").code == 9  # with two snapshots: one is proved
     refused = run(torn, IN_SCOPE, COUNT="4")
     assert refused.code not in (0, 9)
     assert "trained on 4 devices at once, and was on 2" in refused.err
     assert "give it as many as before" in refused.err
-    assert run(torn, IN_SCOPE, DIE="20").code == 9
     last = run(torn, IN_SCOPE)
     assert last.out == whole.out, last.err[-3000:]
     assert '"sequential/batch_normalization/moving_mean"' in whole.out  # they do differ
@@ -118,6 +117,7 @@ def test_each_replica_gets_its_own_state_back(tmp_path: Path, zygote: Zygote) ->
     assert [one["result"] for one in last.of(RecordKind.PROOF)] == ["begun", "proved"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "data", "told"),
     [
@@ -126,22 +126,20 @@ def test_each_replica_gets_its_own_state_back(tmp_path: Path, zygote: Zygote) ->
             "data",
             "under MultiWorkerMirroredStrategy this run is watched and restarted, but its",
         ),
-        pytest.param(
+        (
             "tf.distribute.experimental.CentralStorageStrategy()",
             "data",
             "under CentralStorageStrategy this run is watched and restarted, but its fits",
-            marks=pytest.mark.slow,
         ),
         (
             "tf.distribute.MirroredStrategy(parts(2))",
             "strategy.experimental_distribute_dataset(data)",
             "the script distributes its training data itself",
         ),
-        pytest.param(
+        (
             "tf.distribute.MirroredStrategy(parts(2))",
             "data, validation_data=strategy.experimental_distribute_dataset(data)",
             "the script distributes its validation data itself",
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -206,6 +204,7 @@ for _ in range(4):
 """
 
 
+@pytest.mark.slow
 def test_a_loop_of_its_own_is_not_followed(tmp_path: Path, zygote: Zygote) -> None:
     """Nobody would give each replica its state back: it is told with the first step."""
     attempts = attempts_in(tmp_path, zygote)

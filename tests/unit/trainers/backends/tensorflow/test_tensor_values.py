@@ -33,7 +33,11 @@ def model_with(optimizer: str, *, jit: bool) -> Any:
 
 @pytest.mark.parametrize(
     ("optimizer", "jit", "all_held"),
-    [("sgd", False, False), ("adam", True, True), ("adam", False, True)],
+    [
+        ("sgd", False, False),
+        ("adam", True, True),
+        pytest.param("adam", False, True, marks=pytest.mark.slow),
+    ],
 )
 def test_steps_leave_what_was_read(
     optimizer: str, *, jit: bool, all_held: bool

@@ -112,6 +112,7 @@ def test_lost_weights_end_the_attempt_and_the_next_goes_round(
     assert sum("learning rate was lowered" in sentence for sentence in told) == 1
 
 
+@pytest.mark.slow
 def test_from_the_beginning_and_without_the_watch(attempts: Attempts) -> None:
     """Where no snapshot is early enough, batches can be passed over too; and a person
     may want to see what becomes of a lost loss."""
@@ -164,6 +165,7 @@ def test_terminate_on_nan_lets_the_script_end_but_not_finish(
         assert not outcome.of(RecordKind.FINISHED)
 
 
+@pytest.mark.slow
 def test_a_lost_model_that_was_dropped_is_lost_all_the_same(attempts: Attempts) -> None:
     """A script whose ``command_group`` has returned has no model any more, and no other either."""
     dropped = """
@@ -177,6 +179,7 @@ gc.collect()
     assert len(outcome.of(RecordKind.NON_FINITE)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "after",
     [

@@ -125,7 +125,7 @@ SETUPS = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(SETUPS, "arrays", "csv"))
+@pytest.mark.parametrize("name", sampled(SETUPS, "arrays"))
 def test_it_ends_as_if_nothing_had_happened(
     attempts: Attempts, undisturbed: Undisturbed, name: str
 ) -> None:
@@ -181,7 +181,7 @@ DOUBTS = {
 }
 
 
-@pytest.mark.parametrize("doubt", sampled(DOUBTS, "iterator", "grown_since"))
+@pytest.mark.parametrize("doubt", sampled(DOUBTS, "grown_since"))
 def test_in_doubt_its_process_ends(attempts: Attempts, doubt: str) -> None:
     """And the reason is told; nobody is asked."""
     setup, because = DOUBTS[doubt]
@@ -211,7 +211,11 @@ def of_another(number: int, _step: int) -> RecoveryAnswer:
 
 
 @pytest.mark.parametrize(
-    "answer", [ends, silent, pytest.param(of_another, marks=pytest.mark.slow)]
+    "answer",
+    [
+        ends,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (silent, of_another)),
+    ],
 )
 def test_without_leave_its_process_ends(
     attempts: Attempts,
@@ -238,6 +242,7 @@ def test_where_it_failed_before_it_is_not_made_again(attempts: Attempts) -> None
     assert any("the same step failed before" in one for one in told), told
 
 
+@pytest.mark.slow
 def test_before_the_first_snapshot_there_is_nothing_to_go_back_to(
     attempts: Attempts,
 ) -> None:
@@ -266,6 +271,7 @@ callbacks.append(Refuses())
 """
 
 
+@pytest.mark.slow
 def test_no_memory_to_go_back_with_is_left_to_a_new_process(
     attempts: Attempts, undisturbed: Undisturbed
 ) -> None:

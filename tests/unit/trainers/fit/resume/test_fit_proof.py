@@ -212,6 +212,7 @@ def test_a_resume_that_differs_withdraws_the_promise_and_leaves_the_newer_snapsh
     assert [one["step"] for one in last.of(RecordKind.RESTORED)] == [24]
 
 
+@pytest.mark.slow
 def test_a_replay_that_ends_too_soon_is_no_end_of_the_fit(attempts: Attempts) -> None:
     """Hidden state stops the training before the newer snapshot is met: that one counts
     all the same."""
@@ -224,9 +225,8 @@ def test_a_replay_that_ends_too_soon_is_no_end_of_the_fit(attempts: Attempts) ->
     assert in_memory(attempts) == [20, 24]
 
 
-@pytest.mark.parametrize(
-    "by", [pytest.param("SIGKILL", marks=pytest.mark.slow), "SIGTERM"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["SIGKILL", "SIGTERM"])
 def test_the_newer_snapshot_outlives_an_end_in_the_middle_of_a_proof(
     attempts: Attempts, by: str
 ) -> None:
@@ -241,6 +241,7 @@ def test_the_newer_snapshot_outlives_an_end_in_the_middle_of_a_proof(
     assert proofs(proved)[-1]["result"] == Proof.PROVED
 
 
+@pytest.mark.slow
 def test_a_resume_with_one_snapshot_alone_is_told_to_be_unproved(
     attempts: Attempts,
 ) -> None:

@@ -75,7 +75,7 @@ def check_variables(before: StepNeeds, after: StepNeeds) -> None:
     assert before.peak_bytes is before.in_use_bytes is None
 
 
-@pytest.mark.parametrize("steps", [1, 8])
+@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_before_and_after(tmp_path: Path, zygote: Zygote, steps: int) -> None:
     """Of the first call alone, and before a validation adds to the peak."""
     attempts = Attempts(tmp_path, zygote=zygote)
@@ -96,6 +96,7 @@ def test_before_and_after(tmp_path: Path, zygote: Zygote, steps: int) -> None:
         assert last < kinds.index(RecordKind.EPOCH_ENDED)
 
 
+@pytest.mark.slow
 def test_a_model_that_its_first_step_builds(tmp_path: Path, zygote: Zygote) -> None:
     """Nothing is known of it before."""
     attempts = Attempts(tmp_path, zygote=zygote)

@@ -74,6 +74,7 @@ def test_compiled_and_eager_steps_are_counted(attempts: Attempts) -> None:
     assert outcome.page.step == 30
 
 
+@pytest.mark.slow
 def test_steps_that_nobody_follows_are_timed(attempts: Attempts) -> None:
     """A loop that trains all the time has not trained for no time at all."""
     outcome = attempts.run(attempts.script(LOOP), "eager", "goes on")
@@ -84,6 +85,7 @@ def test_steps_that_nobody_follows_are_timed(attempts: Attempts) -> None:
     assert outcome.page.phase_seconds[Phase.TRAINING] > 0.0
 
 
+@pytest.mark.slow
 def test_steps_that_are_done_again_are_told_apart(attempts: Attempts) -> None:
     """Where nothing can be saved the next attempt does all of them again: that is no
     training that brings the run on."""
@@ -95,6 +97,7 @@ def test_steps_that_are_done_again_are_told_apart(attempts: Attempts) -> None:
     assert outcome.page.phase_seconds[Phase.REPLAYING] > 0.0
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_followed_counts_as_training(attempts: Attempts) -> None:
     """Its steps are timed one by one."""
     outcome = attempts.run(attempts.script(LOOP), "compiled")
@@ -102,6 +105,7 @@ def test_a_loop_that_is_followed_counts_as_training(attempts: Attempts) -> None:
     assert outcome.page.phase_seconds[Phase.TRAINING] > 0.0
 
 
+@pytest.mark.slow
 def test_a_fit_is_none_of_them(attempts: Attempts) -> None:
     """Its steps are saved: nothing is said."""
     outcome = attempts.run(attempts.script(LOOP), "fit")

@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import AttemptOutcome, Attempts
+from tests.support.samples import sampled
 
 WANDB = """
 import itertools
@@ -143,18 +144,21 @@ def test_a_script_that_leaves_one_out_has_the_others(attempts: Attempts) -> None
     assert asked(attempts, text) == [None] * 4 + ["p-3", "p-4"]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "wandb.init('p', 'mine')",
-        "wandb.init('p', resume='must')",
-        "wandb.init('p', settings={'run_id': 'mine'})",
-        "wandb.init('p', mode='disabled')",
-        "wandb.__version__ = '0.30.4'; wandb.init('p', mode='offline')",
-        "os.environ['WANDB_RUN_ID'] = 'mine'; wandb.init('p')",
-        "os.fork() or (wandb.init('p'), os._exit(0)); os.wait()",
-    ],
-)
+OWN_ID = "wandb.init('p', 'mine')"
+OFFLINE = "wandb.__version__ = '0.30.4'; wandb.init('p', mode='offline')"
+FORKED = "os.fork() or (wandb.init('p'), os._exit(0)); os.wait()"
+SAYS = [
+    OWN_ID,
+    "wandb.init('p', resume='must')",
+    "wandb.init('p', settings={'run_id': 'mine'})",
+    "wandb.init('p', mode='disabled')",
+    OFFLINE,
+    "os.environ['WANDB_RUN_ID'] = 'mine'; wandb.init('p')",
+    FORKED,
+]
+
+
+@pytest.mark.parametrize("call", sampled(SAYS, OWN_ID, OFFLINE, FORKED))
 def test_what_the_script_says_holds(attempts: Attempts, call: str) -> None:
     """Its own id or way to resume, a run that is none, and one that W&B would not join."""
     first, second = asked(attempts, f"import os, wandb\n{call}")

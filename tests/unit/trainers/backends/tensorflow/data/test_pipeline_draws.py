@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
@@ -106,12 +108,14 @@ def test_pipelines_draw_the_same_in_each_attempt(
     assert first["promises"] == ["exact to the bit"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_seeded_is_told(tmp_path: Path, zygote: Zygote) -> None:
     """A loop would draw the same each time round: it stays as it is, before training."""
     told = drawn(tmp_path / "a", zygote, environment={"FIT": "loops"})["promises"]
     assert ["without a seed" in sentence for sentence in told] == [True]
 
 
+@pytest.mark.slow
 def test_a_plain_run_is_left_alone(tmp_path: Path, zygote: Zygote) -> None:
     """A seed of the script's own gives what it gives without us."""
     values = []
@@ -141,6 +145,7 @@ print(json.dumps([float(one) for one in drawn]))
 """
 
 
+@pytest.mark.slow
 def test_pipelines_of_keras_count_nowhere(tmp_path: Path, zygote: Zygote) -> None:
     """How many of them a process makes depends on where it resumed: the script's own
     draw the same all the same."""

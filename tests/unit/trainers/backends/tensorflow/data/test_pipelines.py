@@ -48,6 +48,10 @@ MAKERS: dict[str, Maker] = {
 }
 
 
+STAGES = {"one shuffle", "cached above", "interleaved"}
+"""Those of which the others are made."""
+
+
 def numbers(dataset: Any) -> list[int]:
     """Everything in it, in order."""
     return [
@@ -71,8 +75,15 @@ def seeded(maker: Maker) -> Any:
     return maker()
 
 
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize(("made", "used"), [(3, 2), (2, 0)])
+UNUSED = [
+    pytest.param(2, 0, name, marks=() if name in STAGES else pytest.mark.slow)
+    for name in MAKERS
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "name"), [*((3, 2, name) for name in MAKERS), *UNUSED]
+)
 def test_the_next_time_has_the_order_it_would_have(
     name: str, made: int, used: int
 ) -> None:
