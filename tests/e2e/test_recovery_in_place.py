@@ -160,6 +160,7 @@ def test_exhausted_memory_ends_as_with_a_restart_in_the_same_slices(
     assert result == other
 
 
+@pytest.mark.slow
 def test_in_doubt_another_attempt_follows(trainwarden: Trainwarden, once: Path) -> None:
     """The script wrote a file after the snapshot, which only a restart puts back."""
     _, (incident,), attempts = ran(
@@ -169,6 +170,7 @@ def test_in_doubt_another_attempt_follows(trainwarden: Trainwarden, once: Path) 
     assert incident["happened"] == "ended"
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_does_not_answer_is_not_waited_for(
     trainwarden: Trainwarden, once: Path
 ) -> None:
@@ -212,9 +214,8 @@ def until_it_goes_on(directory: Path) -> None:
     raise AssertionError(directory)
 
 
-@pytest.mark.parametrize(
-    "trouble", ["loss", pytest.param("memory", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["loss", "memory"])
 def test_an_incident_outlives_the_supervisor_that_allowed_to_go_on(
     trainwarden: Trainwarden, once: Path, trouble: str
 ) -> None:

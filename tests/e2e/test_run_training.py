@@ -217,6 +217,7 @@ def test_a_step_of_its_own_goes_on_with_smaller_batches_where_that_is_allowed(
     assert status["step"] == 4  # two epochs of 512 samples, as the script has it
 
 
+@pytest.mark.slow
 def test_metrics_are_served_while_it_runs(trainwarden: Trainwarden) -> None:
     """``--metrics`` answers with the run's step and state, on the address given, and with
     the fragmentation that TensorFlow's own dump has of the same step, within 1 %."""

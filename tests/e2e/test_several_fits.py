@@ -34,9 +34,8 @@ wide(400_000).fit(x[:256], y[:256], batch_size=128, verbose=0)
 """
 
 
-@pytest.mark.parametrize(
-    "script", [SMALL_FIRST, pytest.param(ANOTHER_MODEL_FIRST, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [SMALL_FIRST, ANOTHER_MODEL_FIRST])
 def test_the_batch_that_failed_is_told_and_planned_by(
     trainwarden: Trainwarden, script: str
 ) -> None:

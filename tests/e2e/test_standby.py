@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supervisor.wire.paths import RunPaths
 from tests.support.command import PATIENCE, Trainwarden, marked
 
@@ -113,6 +115,7 @@ def test_killed_twice_is_bit_identical_to_undisturbed(trainwarden: Trainwarden) 
     ).read_text()
 
 
+@pytest.mark.slow
 def test_a_standby_that_was_killed_costs_a_cold_start(trainwarden: Trainwarden) -> None:
     """It is told, training does not notice; the next drain ends the next standby."""
     line = command(trainwarden, "out.json", "0.1", "400")
@@ -138,6 +141,7 @@ def test_a_standby_that_was_killed_costs_a_cold_start(trainwarden: Trainwarden) 
     assert sorted(one.name for one in attempts.iterdir()) == ["0001", "0002"]
 
 
+@pytest.mark.slow
 def test_no_standby_outlives_its_supervisor(trainwarden: Trainwarden) -> None:
     """Nor does what it leaves keep the next from its attempt."""
     line = command(trainwarden, "out.json", "0.1", "400")
