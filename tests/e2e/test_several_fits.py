@@ -57,9 +57,10 @@ def batches():
         yield x[begin:begin + 16], y[begin:begin + 16]
 
 
-wide(8).fit(x[:64], y[:64], batch_size=16, verbose=0)
-wide(8).fit(batches(), verbose=0)
-wide(8).fit(x[:64], y[:64], batch_size=16, verbose=0)
+model = wide(8)
+model.fit(x[:64], y[:64], batch_size=16, verbose=0)
+model.fit(batches(), verbose=0)
+model.fit(x[:64], y[:64], batch_size=16, verbose=0)
 """
 
 
