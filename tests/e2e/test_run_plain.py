@@ -67,15 +67,30 @@ def test_a_drain_that_comes_too_late_changes_nothing(
     assert trainwarden.json("incidents", "train") == []
 
 
-def test_a_script_that_is_killed_each_time_gives_up(trainwarden: Trainwarden) -> None:
-    """Whoever kills it does not know when: ten times before a step is no accident."""
+@pytest.mark.parametrize(
+    ("dies", "allowed", "restarts"),
+    [
+        pytest.param("os.kill(os.getpid(), 9)", 3, 9, marks=pytest.mark.slow),
+        ("os.abort()", 2, 2),
+    ],
+    ids=["killed", "crashes"],
+)
+def test_a_script_that_dies_each_time_gives_up(
+    trainwarden: Trainwarden, dies: str, allowed: int, restarts: int
+) -> None:
+    """After as many restarts as are allowed. Whoever kills it does not know when: that
+    goes on for longer, but ten times before a step is no accident."""
     spec = trainwarden.directory / "job.toml"
-    script = trainwarden.script("import os; os.kill(os.getpid(), 9)")
-    spec.write_text(f'script = "{script}"\n[restart]\nback_off = "10ms"\n')
+    script = trainwarden.script(f"import os; {dies}")
+    spec.write_text(
+        f'script = "{script}"\n[restart]\nwithout_progress = {allowed}\n'
+        'back_off = "10ms"\n'
+    )
     done = trainwarden("run", "--spec", spec)
     assert done.returncode == 1, done.stdout
     incidents = trainwarden.json("incidents")
-    assert [item["remedy"]["kind"] for item in incidents] == ["restart"] * 9 + ["stop"]
+    kinds = [item["remedy"]["kind"] for item in incidents]
+    assert kinds == ["restart"] * restarts + ["stop"]
 
 
 def test_sigterm_ends_with_75_and_the_same_command_goes_on(

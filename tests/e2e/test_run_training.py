@@ -118,7 +118,9 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
     assert trainwarden(*command).returncode == 0
     directory = trainwarden.directory
     assert result(directory / "hit.json") == result(directory / "plain.json")
-    assert [one["exact"] for one in trainwarden.json("status")] == [True]
+    (status,) = trainwarden.json("status")
+    assert (status["exact"], status["standby"]) == (True, None)
+    assert not list(trainwarden.state.rglob("imports.json"))  # nobody wanted a standby
     incidents = trainwarden.json("incidents", "hit")
     assert len(incidents) == 1, incidents
     (incident,) = incidents
