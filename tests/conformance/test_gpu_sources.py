@@ -18,9 +18,14 @@ from supervisor.host.exporter.machine_monitor import machine_of
 from tests.support.fake_nvml import GIB, FakeNvml
 from tests.support.freezer import frozen
 from tests.support.kept import Kept
+from tests.support.samples import sampled
 from tests.support.watched import DEADLINE_SECONDS, Watched, probe, probes
 
 BOTH = ("child", "service")
+
+
+child_first = pytest.mark.parametrize("watched", sampled(BOTH, "child"), indirect=True)
+"""Of a service it is slow: it keeps the same watch as a run does."""
 
 
 @pytest.fixture(params=BOTH)
@@ -69,6 +74,7 @@ def test_an_xid_is_told_once(watched: Watched, nvml: FakeNvml, kernel: Path) -> 
     assert view.xids.count("GPU-00000001-fake") == 1
 
 
+@child_first
 def test_what_fell_off_the_bus_stays_lost(watched: Watched, nvml: FakeNvml) -> None:
     """Also when a new probe cannot find it any more."""
     watched.sampled()
@@ -82,6 +88,7 @@ def test_what_fell_off_the_bus_stays_lost(watched: Watched, nvml: FakeNvml) -> N
     assert {gpu.uuid for gpu in sample.gpus if gpu.lost} == {"GPU-00000000-fake"}
 
 
+@child_first
 def test_a_driver_that_never_returns(watched: Watched, nvml: FakeNvml) -> None:
     """The probe is replaced, and that is said once; nobody waits for it."""
     watched.sampled()
@@ -96,6 +103,7 @@ def test_a_driver_that_never_returns(watched: Watched, nvml: FakeNvml) -> None:
     ]
 
 
+@child_first
 def test_a_probe_that_cannot_be_killed(watched: Watched) -> None:
     """In D state it is not replaced, a reboot is asked for, and nobody ever waits; when
     it ends after all, the GPUs are watched again."""
@@ -115,6 +123,7 @@ def test_a_probe_that_cannot_be_killed(watched: Watched) -> None:
     assert watched.said[-1].startswith("The GPU driver answers again")
 
 
+@child_first
 def test_nvml_that_goes_away(watched: Watched, nvml: FakeNvml) -> None:
     """A machine that had GPUs is no machine without any: its collector fails."""
     watched.sampled()

@@ -57,6 +57,15 @@ STANDBY = {"restart": {"standby": True}}
 USER = os.environ.get("TRAINWARDEN_SYSTEMD_USER", "")
 """Whose units are installed here; empty: none are."""
 JOBS = count(1)
+LAUNCHERS = ["tied", "detached", *(["systemd"] if USER else [])]
+
+
+def only_slow(name: str) -> pytest.MarkDecorator:
+    """Of two launchers that differ in nothing that is tested, the one that may wait."""
+    others = [one for one in LAUNCHERS if one != name]
+    return pytest.mark.parametrize(
+        "launcher", sampled(LAUNCHERS, *others), indirect=True
+    )
 
 
 @dataclass
@@ -217,7 +226,7 @@ def shared(tmp_path: Path, launcher: Launcher) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["tied", "detached", *(["systemd"] if USER else [])])
+@pytest.fixture(params=LAUNCHERS)
 def launcher(request: pytest.FixtureRequest) -> Launcher:
     """Each of the launchers."""
     if request.param != "systemd":
@@ -234,6 +243,7 @@ def bench(launcher: Launcher, shared: Path) -> Iterator[Bench]:
     made.close()
 
 
+@only_slow("tied")
 def test_a_process_that_stood_by_is_the_attempt(bench: Bench) -> None:
     """It is nothing that is left while it waits; then it runs the script, and its files
     are those of an attempt."""
@@ -264,6 +274,7 @@ def test_a_process_that_stood_by_is_the_attempt(bench: Bench) -> None:
     bench.until_nothing_is_left(second)
 
 
+@only_slow("detached")
 @pytest.mark.parametrize("how", sampled(["hangs up", "asks", "at once"], "hangs up"))
 def test_who_stands_by_ends_with_who_started_it(bench: Bench, how: str) -> None:
     """Also where that one is killed, and nobody hears of it: by the end of the channel."""
@@ -313,6 +324,7 @@ def test_an_end_of_its_own(bench: Bench) -> None:
     assert bench.adopt(made) is None
 
 
+@only_slow("tied")
 def test_an_end_by_a_signal(bench: Bench) -> None:
     """A signal's death is recorded as one."""
     record = has_ended(bench.start("import os; os.kill(os.getpid(), 11)"))
@@ -320,6 +332,7 @@ def test_an_end_by_a_signal(bench: Bench) -> None:
     assert (record.exit_code, record.signal) == (None, signal.SIGSEGV)
 
 
+@only_slow("tied")
 def test_it_waits_for_nobody(bench: Bench) -> None:
     """Launching returns at once; until training exists there is no pid."""
     made = bench.launch(SLEEP)
@@ -348,6 +361,7 @@ def test_a_kill(bench: Bench) -> None:
     assert record.signal == signal.SIGKILL
 
 
+@only_slow("tied")
 def test_stacks(bench: Bench) -> None:
     """Training that hangs is asked where it is; who has ended cannot be asked."""
     made = bench.up("def stuck():\n    import time; print('up', flush=True)\n"
@@ -360,6 +374,7 @@ def test_stacks(bench: Bench) -> None:
     assert not made.attempt.ask_stacks()
 
 
+@only_slow("tied")
 def test_what_the_spec_says_reaches_training(bench: Bench) -> None:
     """Its environment, its directory, its arguments, and no open standard input."""
     made = bench.start(
@@ -456,6 +471,7 @@ def test_another_supervisor_finds_it_again(bench: Bench) -> None:
     found.close()
 
 
+@only_slow("tied")
 def test_it_is_found_before_it_has_said_anything(bench: Bench) -> None:
     """Whenever a supervisor dies, the next one finds what it was starting."""
     made = bench.launch(SLEEP)
@@ -467,6 +483,7 @@ def test_it_is_found_before_it_has_said_anything(bench: Bench) -> None:
     found.close()
 
 
+@only_slow("tied")
 def test_attempts_of_another_job_are_not_its_own(bench: Bench) -> None:
     """Also where one name begins like the other."""
     made = bench.up(SLEEP)
@@ -476,6 +493,7 @@ def test_attempts_of_another_job_are_not_its_own(bench: Bench) -> None:
     assert bench.left(made) is not None
 
 
+@only_slow("tied")
 def test_an_interpreter_that_does_not_exist(bench: Bench) -> None:
     """The log says so, and 127 is the exit code, as in a shell."""
     record = has_ended(bench.start("", python="/no/such/python"))
@@ -483,6 +501,7 @@ def test_an_interpreter_that_does_not_exist(bench: Bench) -> None:
     assert record.exit_code == 127
 
 
+@only_slow("tied")
 def test_a_directory_that_does_not_exist(bench: Bench) -> None:
     """Nothing starts, and a sentence says so."""
     with pytest.raises(LaunchError) as caught:

@@ -1,5 +1,7 @@
 """A script that waits for its data is told so: while it runs, and afterwards."""
 
+import pytest
+
 from tests.support.command import Trainwarden
 
 WAITS = """
@@ -26,6 +28,7 @@ model.fit(data, epochs=2, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_it_is_told_everywhere(trainwarden: Trainwarden) -> None:
     """It is said once, stands in ``status`` while it holds, and in ``explain`` and the
     report when the run is over."""

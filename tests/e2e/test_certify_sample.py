@@ -31,6 +31,7 @@ def test_a_killed_run_goes_on_in_processes_that_stood_by(zygote: Zygote) -> None
     assert result.cold == []
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_its_process_as_if_its_loss_had_not_been_lost(
     zygote: Zygote,
 ) -> None:

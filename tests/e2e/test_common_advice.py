@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 LIMIT_MIB = 128
 
 BATCHES = """
@@ -75,6 +77,7 @@ def told_by(script: str, directory: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_memory_grows_no_faster_than_the_batch(tmp_path: Path) -> None:
     """Not "exponentially": a sample more never takes more than the one before it did, but
     for a tenth. So slices of half the size take about half of what grows."""
@@ -87,6 +90,7 @@ def test_memory_grows_no_faster_than_the_batch(tmp_path: Path) -> None:
     assert all(0 < b < 1.1 * a for a, b in itertools.pairwise(per_sample)), peaks
 
 
+@pytest.mark.slow
 def test_clearing_the_session_does_not_cure_fragmentation(tmp_path: Path) -> None:
     """It frees what Keras holds of its graphs; blocks that the script keeps stay where they
     are, between the free ones. What helps is to keep nothing, or a fresh process."""

@@ -44,7 +44,9 @@ def test_a_submitted_job_runs_to_its_end(box: BoxUnderTest) -> None:
     assert box.json("incidents") == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_training_goes_on_without_its_daemon(box: BoxUnderTest, number: int) -> None:
     """However the daemon ends: the next one finds the same process, and sees its end."""
     daemon = box.begin()
@@ -63,6 +65,7 @@ def test_training_goes_on_without_its_daemon(box: BoxUnderTest, number: int) -> 
     assert box.do("logs", "train") == "up\ndone\n"
 
 
+@pytest.mark.slow
 def test_an_end_that_no_daemon_saw(box: BoxUnderTest) -> None:
     """What the shim wrote is read by the next daemon: a clean end is one."""
     daemon = box.begin()
@@ -125,6 +128,7 @@ def test_stop_drain_and_start(box: BoxUnderTest) -> None:
     assert box.json("incidents") == []
 
 
+@pytest.mark.slow
 def test_what_has_finished_is_not_trained_anew_unasked(box: BoxUnderTest) -> None:
     """Its snapshots would go: whoever wants that says so."""
     box.begin()
@@ -140,6 +144,7 @@ def test_what_has_finished_is_not_trained_anew_unasked(box: BoxUnderTest) -> Non
     box.until(lambda job: job["state"] == "finished")
 
 
+@pytest.mark.slow
 def test_a_job_without_its_daemon_trains_on(box: BoxUnderTest) -> None:
     """That is said, and nobody else takes it up or waits for it."""
     daemon = box.begin()
@@ -265,6 +270,7 @@ def test_a_quarantined_gpu_is_handed_to_nobody(box: BoxUnderTest) -> None:
     assert box.do("logs", "one") == "GPU-b\n"
 
 
+@pytest.mark.slow
 def test_gpus_are_handed_out_one_job_each(box: BoxUnderTest) -> None:
     """Who has to wait is told why; who ends makes room."""
     box.config = '[gpus]\nuse = ["GPU-a", "GPU-b"]\n'
@@ -282,21 +288,14 @@ def test_gpus_are_handed_out_one_job_each(box: BoxUnderTest) -> None:
     assert box.do("logs", "two").startswith("GPU-a\n")
 
 
-def test_who_asks_for_no_gpu_sees_none(box: BoxUnderTest) -> None:
-    """And is told so, where there are any."""
+def test_bad_requests_and_a_good_one(box: BoxUnderTest) -> None:
+    """Each bad one gets a sentence, and changes nothing; a second daemon of the state
+    directory is refused in one. Who asks for no GPU sees none, and is told so where there
+    are any."""
     box.config = '[gpus]\nuse = ["GPU-a"]\n'
-    box.begin()
+    daemon = box.begin()
     text = "import os; print(repr(os.environ.get('CUDA_VISIBLE_DEVICES')))\n"
-    done = box.command("submit", box.script(text))
-    assert "it asked for no GPU and will see none" in done.stderr
-    box.until(lambda job: job["state"] == "finished")
-    assert box.do("logs", "train") == "''\n"
-
-
-def test_bad_requests(box: BoxUnderTest) -> None:
-    """Each gets a sentence, and changes nothing."""
-    box.begin()
-    script = box.script("")
+    script = box.script(text)
     for arguments, sentence in (
         (["stop", "nobody"], "there is no job 'nobody'"),
         (["submit", "--name", "../x", script], "name: expected a name"),
@@ -310,15 +309,15 @@ def test_bad_requests(box: BoxUnderTest) -> None:
         assert sentence in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
     assert box.json("status") == []
-
-
-def test_one_daemon_a_state_directory(box: BoxUnderTest) -> None:
-    """A second one is refused in a sentence."""
-    box.begin()
     second = box.begin()
     said, _ = second.communicate(timeout=PATIENCE)
     assert second.returncode == 1
     assert "another daemon has the state directory" in said
+    assert daemon.poll() is None
+    done = box.command("submit", script)
+    assert "it asked for no GPU and will see none" in done.stderr
+    box.until(lambda job: job["state"] == "finished")
+    assert box.do("logs", "train") == "''\n"
 
 
 def test_without_a_daemon(box: BoxUnderTest) -> None:

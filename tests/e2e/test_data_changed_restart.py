@@ -57,6 +57,7 @@ def told(trainwarden: Trainwarden) -> dict[str, Any]:
     return status
 
 
+@pytest.mark.slow
 def test_a_restart_goes_on_with_other_data(trainwarden: Trainwarden) -> None:
     """What the system draws is another number of other samples each time: that is said
     at the start, nothing is promised, and the run comes to its end."""

@@ -32,13 +32,8 @@ model.fit(x, x.sum(axis=1), batch_size=32, epochs=30, callbacks=[Slow()], verbos
 """
 
 
-@pytest.mark.parametrize(
-    "loud",
-    [
-        pytest.param(True, id="cannot_even_print"),
-        pytest.param(False, id="trains_on", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("loud", [True, False], ids=["cannot_even_print", "trains_on"])
 def test_a_full_state_disk(loud: bool, trainwarden: Trainwarden) -> None:  # noqa: FBT001  # a parameter
     """What, where and how much is free; then that it is over, and that the run has
     finished. A script that cannot print ends for it, and goes on once there is room."""

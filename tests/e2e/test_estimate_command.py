@@ -189,6 +189,7 @@ def of_a_loop(trainwarden: Trainwarden, text: str) -> Any:
     return found
 
 
+@pytest.mark.slow
 def test_a_loop_of_the_script_s_own_is_measured_as_it_runs(
     trainwarden: Trainwarden,
 ) -> None:
@@ -201,9 +202,8 @@ def test_a_loop_of_the_script_s_own_is_measured_as_it_runs(
     assert without["peak_bytes"] == pytest.approx(real, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "option", [("--batch", "64"), pytest.param(("--jit",), marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("option", [("--batch", "64"), ("--jit",)])
 def test_nothing_of_a_loop_can_be_changed(
     trainwarden: Trainwarden, option: tuple[str, ...]
 ) -> None:
@@ -222,6 +222,7 @@ def test_what_cannot_be_estimated(
     check_is_refused(trainwarden, "estimate", text, sentence)
 
 
+@pytest.mark.slow
 def test_a_limit_and_another_batch(
     trainwarden: Trainwarden,
     tmp_path_factory: pytest.TempPathFactory,

@@ -195,6 +195,7 @@ def test_a_full_disk_costs_the_next_attempt_a_compilation(
             assert told.endswith(NOT_KEPT.removeprefix("{}"))
 
 
+@pytest.mark.slow
 def test_a_cache_of_their_own_is_theirs(tmp_path: Path, zygote: Zygote) -> None:
     """Ours does not stand in its way."""
     kept, theirs = tmp_path / "kept", tmp_path / "theirs"

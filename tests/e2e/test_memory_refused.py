@@ -47,12 +47,10 @@ def try_algorithms():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithms", "limits"),
-    [
-        (AS_AUTOTUNING, ()),
-        pytest.param(FOR_REAL, ("--cpu-memory", "64MiB"), marks=pytest.mark.slow),
-    ],
+    [(AS_AUTOTUNING, ()), (FOR_REAL, ("--cpu-memory", "64MiB"))],
     ids=["as_autotuning", "for_real"],
 )
 def test_it_is_ended_and_named(

@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from tests.support.command import PATIENCE, Trainwarden
 
 SCRIPT = """
@@ -26,6 +28,7 @@ model.fit(batches(), steps_per_epoch=20, epochs=EPOCHS, callbacks=[Slow()], verb
 SENTENCE = "the training data come from a Python generator"
 
 
+@pytest.mark.slow
 def test_generator_status_and_changed_script(trainwarden: Trainwarden) -> None:
     """A generator: the run says in one sentence that bits are not promised, and so does
     `status`, beside both intervals and what they rest on. The script is changed then:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.boxes import box_in, until
 from tests.support.command import COMMAND, Trainwarden
+from tests.support.samples import sampled
 from tests.support.webhooks import Webhook, webhook
 
 FAILS = "raise SystemExit('the data are not there')"
@@ -63,6 +64,7 @@ def test_an_end_is_told(trainwarden: Trainwarden, hook: Webhook) -> None:
     assert b"hidden-word" not in everything
 
 
+@pytest.mark.slow
 def test_only_what_is_wanted(trainwarden: Trainwarden, hook: Webhook) -> None:
     """The others are no news to them."""
     spec = spec_of(trainwarden, hook, 'on = ["gave_up"]\n')
@@ -86,7 +88,7 @@ def test_a_service_that_hangs_holds_up_nothing(
     until(lambda: bool(hook.came))
 
 
-@pytest.mark.parametrize("what", ["pipe", "link", "directory"])
+@pytest.mark.parametrize("what", sampled(["pipe", "link", "directory"], "pipe"))
 def test_a_log_that_is_no_file(
     trainwarden: Trainwarden, hook: Webhook, what: str
 ) -> None:

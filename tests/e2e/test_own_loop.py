@@ -61,6 +61,7 @@ print("done in batches of", BATCH)
 """
 
 
+@pytest.mark.slow
 def test_out_of_memory_says_what_helps_and_that_does(trainwarden: Trainwarden) -> None:
     """It is told as a step of the script's own loop, of which no batch is sliced; with
     the smaller one that is asked for it ends well."""

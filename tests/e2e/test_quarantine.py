@@ -12,7 +12,9 @@ from tests.support.command import Trainwarden
 from tests.support.fake_nvml import FakeNvml
 
 
-@pytest.mark.parametrize("asked", [(), ("--gpus", "0,1")])
+@pytest.mark.parametrize(
+    "asked", [pytest.param((), marks=pytest.mark.slow), ("--gpus", "0,1")]
+)
 def test_it_is_kept_from_the_first_attempt(
     trainwarden: Trainwarden,
     library: Path,

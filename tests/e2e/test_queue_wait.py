@@ -38,6 +38,7 @@ def waits(port: int) -> dict[str, float]:
     return {user: float(seconds) for user, seconds in WAIT.findall(text)}
 
 
+@pytest.mark.slow
 def test_a_wait_goes_on_through_a_restart(box: BoxUnderTest) -> None:
     """A job that waits for a GPU has waited since it was submitted, whoever the daemon
     was; once it is off the list its owner waits for nothing."""

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.command import Trainwarden
+from tests.support.samples import sampled
 
 MIXED = "mixed_bfloat16"
 SCRIPT = """
@@ -35,7 +36,9 @@ mixed_precision = true
 """
 
 
-@pytest.mark.parametrize("own", ["", "keras.config.set_dtype_policy('float32')"])
+@pytest.mark.parametrize(
+    "own", sampled(["", "keras.config.set_dtype_policy('float32')"], "")
+)
 def test_precision_is_told_as_it_is(trainwarden: Trainwarden, own: str) -> None:
     """In force though the script looked for TensorFlow first; where the script sets its
     own policy that is a warning, and stays visible."""

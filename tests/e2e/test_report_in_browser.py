@@ -107,6 +107,7 @@ def test_what_a_redacted_report_leaves_out(trainwarden: Trainwarden) -> None:
         assert "train.py" in text or what == "digits"
 
 
+@pytest.mark.slow
 def test_no_free_block_is_as_large_as_the_request(
     trainwarden: Trainwarden, browser: Browser
 ) -> None:

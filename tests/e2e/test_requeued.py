@@ -80,7 +80,10 @@ def test_a_requeued_run_waits_for_the_one_before(trainwarden: Trainwarden) -> No
     refused = trainwarden("run", script)
     assert (refused.returncode, "is already run" in refused.stderr) == (2, True)
     second = trainwarden.start("run", "--requeued", script)
-    time.sleep(2.0)
+    while not catches_sigterm(second.pid):
+        assert second.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
     assert second.poll() is None
     (trainwarden.directory / "go").touch()
     os.kill(first.pid, signal.SIGTERM)

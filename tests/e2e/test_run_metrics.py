@@ -165,6 +165,7 @@ def test_a_run_on_gpus(
     assert "Xid (PCI:0000:30:00): 79" in str(first["because"])
 
 
+@pytest.mark.slow
 def test_a_driver_that_needs_a_reboot(
     trainwarden: Trainwarden, nvml: FakeNvml, scraped: Scraped
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_driver_that_needs_a_reboot(
     scraped.until(collector, 1)
 
 
+@pytest.mark.slow
 def test_where_no_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> None:
     """Without a driver and without a wish for GPUs their absence is no failure."""
     if Path("/dev/nvidiactl").exists():
@@ -202,6 +204,7 @@ def test_where_no_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) ->
     assert not re.search('gpu="|collector="nvml"', text)
 
 
+@pytest.mark.slow
 def test_where_a_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> None:
     """A spec that asks for a GPU where no driver is: the collector reports failure."""
     if Path("/dev/nvidiactl").exists():

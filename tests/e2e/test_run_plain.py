@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import PATIENCE, Trainwarden
+from tests.support.samples import sampled
 
 
 def test_a_clean_end(trainwarden: Trainwarden) -> None:
@@ -66,15 +67,30 @@ def test_a_drain_that_comes_too_late_changes_nothing(
     assert trainwarden.json("incidents", "train") == []
 
 
-def test_a_script_that_is_killed_each_time_gives_up(trainwarden: Trainwarden) -> None:
-    """Whoever kills it does not know when: ten times before a step is no accident."""
+@pytest.mark.parametrize(
+    ("dies", "allowed", "restarts"),
+    [
+        pytest.param("os.kill(os.getpid(), 9)", 3, 9, marks=pytest.mark.slow),
+        ("os.abort()", 2, 2),
+    ],
+    ids=["killed", "crashes"],
+)
+def test_a_script_that_dies_each_time_gives_up(
+    trainwarden: Trainwarden, dies: str, allowed: int, restarts: int
+) -> None:
+    """After as many restarts as are allowed. Whoever kills it does not know when: that
+    goes on for longer, but ten times before a step is no accident."""
     spec = trainwarden.directory / "job.toml"
-    script = trainwarden.script("import os; os.kill(os.getpid(), 9)")
-    spec.write_text(f'script = "{script}"\n[restart]\nback_off = "10ms"\n')
+    script = trainwarden.script(f"import os; {dies}")
+    spec.write_text(
+        f'script = "{script}"\n[restart]\nwithout_progress = {allowed}\n'
+        'back_off = "10ms"\n'
+    )
     done = trainwarden("run", "--spec", spec)
     assert done.returncode == 1, done.stdout
     incidents = trainwarden.json("incidents")
-    assert [item["remedy"]["kind"] for item in incidents] == ["restart"] * 9 + ["stop"]
+    kinds = [item["remedy"]["kind"] for item in incidents]
+    assert kinds == ["restart"] * restarts + ["stop"]
 
 
 def test_sigterm_ends_with_75_and_the_same_command_goes_on(
@@ -182,6 +198,7 @@ def test_a_closed_terminal_drains(trainwarden: Trainwarden) -> None:
     assert process.wait(PATIENCE) == 75
 
 
+@pytest.mark.slow
 def test_nohup_is_respected(trainwarden: Trainwarden) -> None:
     """A run that was told to ignore SIGHUP trains on without its terminal."""
     script = trainwarden.script(
@@ -231,35 +248,36 @@ def test_a_supervisor_that_is_killed_loses_nothing(trainwarden: Trainwarden) -> 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+BAD_USAGE = {
+    "run": "which script?",
+    "run missing.py": "there is no script missing.py",
+    "run --cpu-memory lots train.py": "--cpu-memory: expected a size",
+    "run --snapshot-every 3 train.py": "--snapshot-every: expected",
+    "run --gpus a,b train.py": "--gpus: expected a GPU's index",
+    "run --metrics nowhere train.py": "--metrics: expected",
+    "run --name ../x train.py": "--name: expected a name",
+    "run --spec missing.toml": "cannot read the spec missing.toml",
+    "run --spec bad.toml": "is not valid TOML",
+    "run --no-such-option train.py": "there is no option",
+    "run --metrics 192.0.2.1:1 train.py": "192.0.2.1:1",
+}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["run"], "which script?"),
-        (["run", "missing.py"], "there is no script missing.py"),
-        (["run", "--cpu-memory", "lots", "train.py"], "--cpu-memory: expected a size"),
-        (["run", "--snapshot-every", "3", "train.py"], "--snapshot-every: expected"),
-        (["run", "--gpus", "a,b", "train.py"], "--gpus: expected a GPU's index"),
-        (["run", "--metrics", "nowhere", "train.py"], "--metrics: expected"),
-        (["run", "--name", "../x", "train.py"], "--name: expected a name"),
-        (["run", "--spec", "missing.toml"], "cannot read the spec missing.toml"),
-        (["run", "--spec", "bad.toml"], "is not valid TOML"),
-        (["run", "--no-such-option", "train.py"], "there is no option"),
-        (["run", "--metrics", "192.0.2.1:1", "train.py"], "192.0.2.1:1"),
-    ],
+    "line", sampled(BAD_USAGE, "run", "run --metrics 192.0.2.1:1 train.py")
 )
-def test_bad_usage(
-    trainwarden: Trainwarden, arguments: list[str], sentence: str
-) -> None:
+def test_bad_usage(trainwarden: Trainwarden, line: str) -> None:
     """What cannot be used ends with 2, a sentence, and nothing started."""
     trainwarden.script("print('started')")
     (trainwarden.directory / "bad.toml").write_text("script = ")
-    done = trainwarden(*arguments)
+    done = trainwarden(*line.split())
     assert done.returncode == 2, done.stdout
-    assert sentence in done.stderr
+    assert BAD_USAGE[line] in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(trainwarden.state.rglob("output.log"))
 
 
+@pytest.mark.slow
 def test_every_problem_of_a_spec_is_told_at_once(trainwarden: Trainwarden) -> None:
     """A person mends a spec in one go."""
     spec = trainwarden.directory / "job.toml"
@@ -299,7 +317,7 @@ def mounted(directory: Path, options: str) -> None:
     ("options", "code", "sentence"),
     [
         ("ro", 2, "Read-only file system"),
-        ("size=4k", 1, "is full"),
+        pytest.param("size=4k", 1, "is full", marks=pytest.mark.slow),
         ("size=28k", 1, "full"),
     ],
 )
@@ -320,6 +338,7 @@ def test_a_read_only_and_a_full_disk(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_changed_script_is_not_resumed_silently(trainwarden: Trainwarden) -> None:
     """Without a snapshot the new script simply runs."""
     script = trainwarden.script("raise SystemExit(3)")

@@ -193,5 +193,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def wait_for(trainwarden: Trainwarden, text: str) -> None:
-    """Until the newest attempt has printed this, and nothing else."""
-    trainwarden.until(lambda _status: trainwarden("logs", "train").stdout == text)
+    """Until the newest attempt has printed this, and nothing else. Read in here: a command
+    each time would take the processor from what is waited for."""
+    wait_until(lambda: newest_log(trainwarden) == text)
+
+
+def newest_log(trainwarden: Trainwarden) -> str:
+    """What the newest attempt has printed; nothing before there is one."""
+    found = max(trainwarden.state.rglob("output.log"), default=None)
+    return "" if found is None else found.read_text()

@@ -34,9 +34,8 @@ wide(400_000).fit(x[:256], y[:256], batch_size=128, verbose=0)
 """
 
 
-@pytest.mark.parametrize(
-    "script", [SMALL_FIRST, pytest.param(ANOTHER_MODEL_FIRST, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [SMALL_FIRST, ANOTHER_MODEL_FIRST])
 def test_the_batch_that_failed_is_told_and_planned_by(
     trainwarden: Trainwarden, script: str
 ) -> None:
@@ -58,9 +57,10 @@ def batches():
         yield x[begin:begin + 16], y[begin:begin + 16]
 
 
-wide(8).fit(x[:64], y[:64], batch_size=16, verbose=0)
-wide(8).fit(batches(), verbose=0)
-wide(8).fit(x[:64], y[:64], batch_size=16, verbose=0)
+model = wide(8)
+model.fit(x[:64], y[:64], batch_size=16, verbose=0)
+model.fit(batches(), verbose=0)
+model.fit(x[:64], y[:64], batch_size=16, verbose=0)
 """
 
 

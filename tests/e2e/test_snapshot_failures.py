@@ -73,6 +73,7 @@ def test_neither_tier_has_room(trainwarden: Trainwarden, tmp_path: Path) -> None
     assert "last good snapshot stays" in " ".join(explained.split())
 
 
+@pytest.mark.slow
 def test_not_one_page_in_memory(trainwarden: Trainwarden, tmp_path: Path) -> None:
     """A tmpfs that was full before training began is one incident, however many
     snapshots would have gone there, and what is said of it."""

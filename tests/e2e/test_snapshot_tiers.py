@@ -3,15 +3,17 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.paths import StatePaths
 from supervisor.wire.snapshots.manifest import DURABLE, MEMORY, TENSORS
+from tests.support.attempts import read_result
 from tests.support.command import PATIENCE, Trainwarden
+from tests.support.zygote import Zygote
 
 SCRIPT = """
 import json, pathlib, time
@@ -26,9 +28,9 @@ model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 class Slow(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if pathlib.Path("slow").exists():
-            time.sleep(0.02)
+            time.sleep(0.05)
 
-model.fit(x, y, batch_size=32, epochs=16, callbacks=[Slow()], verbose=0)
+model.fit(x, y, batch_size=32, epochs=8, callbacks=[Slow()], verbose=0)
 values = [v.numpy().tolist() for v in [*model.variables, *model.optimizer.variables]]
 json.dump(values, open("end.json", "w"))
 """
@@ -37,7 +39,7 @@ LOAD = """
 import json, keras, sys
 model = keras.models.load_model(sys.argv[1])
 values = [v.numpy().tolist() for v in [*model.variables, *model.optimizer.variables]]
-json.dump(values, sys.stdout)
+json.dump(values, open(sys.argv[2], "w"))
 """
 
 
@@ -58,7 +60,7 @@ def enough_saved(status: dict[str, Any]) -> bool:
 
 
 def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
-    trainwarden: Trainwarden,
+    trainwarden: Trainwarden, zygote: Zygote
 ) -> None:
     """SIGKILL: the next attempt restores from /dev/shm a step that no disk has, and ends
     with the bits that plain Python ends with; the memory is given back, and the last
@@ -66,13 +68,7 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     flipped bit on disk is found by `verify`."""
     script = trainwarden.script(SCRIPT)
     end_file = trainwarden.directory / "end.json"
-    subprocess.run(
-        [sys.executable, script],
-        cwd=trainwarden.directory,
-        stderr=subprocess.DEVNULL,
-        check=True,
-        timeout=PATIENCE,
-    )
+    zygote.run_plain(script)
     expected = json.loads(end_file.read_text())
     end_file.unlink()
     slow = trainwarden.directory / "slow"
@@ -99,18 +95,12 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     assert json.loads(end_file.read_text()) == expected
 
     (end,) = trainwarden.json("snapshots", "train")
-    assert (end["tier"], end["step"], end["fit_done"]) == (DURABLE, 320, True)
+    assert (end["tier"], end["step"], end["fit_done"]) == (DURABLE, 160, True)
     target = trainwarden.directory / "out.keras"
-    done = trainwarden("snapshots", "export", "train", "320", str(target))
+    done = trainwarden("snapshots", "export", "train", "160", str(target))
     assert done.returncode == 0, done.stderr
-    loaded = subprocess.run(
-        [sys.executable, "-c", LOAD, str(target)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
-        timeout=PATIENCE,
-    )
-    assert json.loads(loaded.stdout) == expected
+    zygote.run_plain(trainwarden.script(LOAD, "load.py"), str(target), "loaded.json")
+    assert read_result(trainwarden.directory / "loaded.json") == expected
 
     assert trainwarden("snapshots", "verify", "train").returncode == 0
     content = bytearray((Path(end["path"]) / TENSORS).read_bytes())
@@ -119,29 +109,42 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     verified = trainwarden("snapshots", "verify", "train")
     assert verified.returncode == 1
     assert "recorded hash" in verified.stdout
-    there = trainwarden("snapshots", "export", "train", "320", str(target))
+    there = trainwarden("snapshots", "export", "train", "160", str(target))
     assert (there.returncode, "is there already" in there.stderr) == (2, True)
     target.unlink()
-    damaged = trainwarden("snapshots", "export", "train", "320", str(target))
+    damaged = trainwarden("snapshots", "export", "train", "160", str(target))
     assert damaged.returncode == 1
     assert "is damaged" in damaged.stderr
     assert "Traceback" not in damaged.stderr
 
 
-def test_wrong_words_end_in_a_sentence(trainwarden: Trainwarden) -> None:
+WRONG_WORDS = {
+    "export train 5 out.keras": "no snapshot of step 5",
+    "export train": "say `snapshots JOB`",
+    "nothing": "no job 'nothing'",
+    "export train 5 out.txt": "should end in .keras",
+    "": "say `snapshots JOB`",
+}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [*WRONG_WORDS][:2],
+        pytest.param([*WRONG_WORDS][2:], marks=pytest.mark.slow),
+    ],
+    ids=["export", "others"],
+)
+def test_wrong_words_end_in_a_sentence(
+    trainwarden: Trainwarden, lines: list[str]
+) -> None:
     """An unknown job, step, ending or verb: 2, and what to do instead."""
     script = trainwarden.script("print('no training')")
     assert trainwarden("run", script).returncode == 0
-    cases = [
-        (("nothing",), "no job 'nothing'"),
-        (("export", "train", "5", "out.keras"), "no snapshot of step 5"),
-        (("export", "train", "5", "out.txt"), "should end in .keras"),
-        (("export", "train"), "say `snapshots JOB`"),
-        ((), "say `snapshots JOB`"),
-    ]
-    for words, expected in cases:
-        done = trainwarden("snapshots", *words)
-        assert (done.returncode, expected in done.stderr) == (2, True), done.stderr
+    for line in lines:
+        done = trainwarden("snapshots", *line.split())
+        assert done.returncode == 2
+        assert WRONG_WORDS[line] in done.stderr
     said = trainwarden("snapshots", "train").stdout
     assert said.startswith("no snapshots\nin memory: ")
     assert f"on disk: {trainwarden.state}" in said

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supervisor.wire.paths import RunPaths
 from tests.support.command import PATIENCE, Trainwarden, marked
+from tests.support.zygote import Zygote
 
 TRAINS = """
 import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-import json, sys, time
+import json, pathlib, sys, time
 import numpy as np
 import tensorflow as tf
 import keras
@@ -33,13 +36,21 @@ model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 class Slow(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(float(sys.argv[2]))
+        while self.model.optimizer.iterations >= 8 and pathlib.Path("hold").exists():
+            time.sleep(0.02)
 
 
 history = model.fit(data, epochs=int(sys.argv[3]), callbacks=[Slow()], verbose=0)
 weights = [w.tolist() for w in model.get_weights()]
 json.dump([weights, history.history, np.random.random(3).tolist()], open(sys.argv[1], "w"))
 """
-SPEC = '[restart]\nstandby = true\nback_off = "100ms"\n'
+SPEC = """
+[restart]
+standby = true
+back_off = "100ms"
+[snapshots]
+memory_every = "2 steps"
+"""
 WAITS = "a standby waits to be attempt {}, and takes "
 
 
@@ -77,9 +88,14 @@ def run_of(trainwarden: Trainwarden) -> RunPaths:
     return RunPaths(trainwarden.state / "jobs" / "train" / "run-1")
 
 
-def test_killed_twice_is_bit_identical_to_undisturbed(trainwarden: Trainwarden) -> None:
-    """Each time the next attempt is the process that stood by. Who wants none has none."""
-    words = ("0.08", "45")
+def test_killed_twice_is_bit_identical_to_undisturbed(
+    trainwarden: Trainwarden, zygote: Zygote
+) -> None:
+    """Each time the next attempt is the process that stood by. Training is held until
+    there is one."""
+    hold = trainwarden.directory / "hold"
+    hold.touch()
+    words = ("0", "6")
     process = trainwarden.start(*command(trainwarden, "hit.json", *words))
     for attempt in (2, 3):
         trains = until_one_waits(trainwarden, attempt)
@@ -91,28 +107,27 @@ def test_killed_twice_is_bit_identical_to_undisturbed(trainwarden: Trainwarden) 
         os.kill(trains, signal.SIGKILL)
         went_on = trainwarden.until(runs(attempt))
         assert went_on["pid"] == stands_by
+    hold.unlink()
     out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, out
     for attempt in (2, 3):
         assert f"attempt {attempt} goes on in the process that stood by" in out
     incidents = trainwarden.json("incidents", "train")
-    causes = [one["cause"] for one in incidents if one["remedy"]["kind"] != "go_on"]
-    assert causes == ["preempted", "preempted"]
+    ends = [one for one in incidents if one["remedy"]["kind"] != "go_on"]
+    assert [one["cause"] for one in ends] == ["preempted", "preempted"]
+    assert all(one["restored_step"] >= 4 for one in ends)
     status = trainwarden.status()
     assert status is not None
     assert (status["attempt"], status["exact"], status["standby"]) == (3, True, None)
     assert not run_of(trainwarden).standby.exists()
-    script = trainwarden.script(TRAINS, name="plain.py")
-    plain = trainwarden("run", script, "plain.json", "0", "45")
-    assert plain.returncode == 0, plain.stdout
-    assert "standby" not in plain.stdout + plain.stderr
-    assert not list((trainwarden.state / "jobs" / "plain").rglob("imports.json"))
     directory = trainwarden.directory
+    zygote.run_plain(directory / "train.py", "plain.json", *words)
     assert (directory / "hit.json").read_text() == (
         directory / "plain.json"
     ).read_text()
 
 
+@pytest.mark.slow
 def test_a_standby_that_was_killed_costs_a_cold_start(trainwarden: Trainwarden) -> None:
     """It is told, training does not notice; the next drain ends the next standby."""
     line = command(trainwarden, "out.json", "0.1", "400")
@@ -138,6 +153,7 @@ def test_a_standby_that_was_killed_costs_a_cold_start(trainwarden: Trainwarden) 
     assert sorted(one.name for one in attempts.iterdir()) == ["0001", "0002"]
 
 
+@pytest.mark.slow
 def test_no_standby_outlives_its_supervisor(trainwarden: Trainwarden) -> None:
     """Nor does what it leaves keep the next from its attempt."""
     line = command(trainwarden, "out.json", "0.1", "400")

@@ -60,6 +60,7 @@ def test_a_run_tells_what_an_estimate_says(trainwarden: Trainwarden) -> None:
     assert parts["gradients"] + parts["activations"] == pytest.approx(step, rel=0.2)
 
 
+@pytest.mark.slow
 def test_that_no_batch_fits_is_told_before_memory_runs_out(
     trainwarden: Trainwarden,
 ) -> None:

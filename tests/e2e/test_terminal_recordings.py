@@ -81,6 +81,7 @@ def test_a_run_with_a_kill(trainwarden: Trainwarden, terminal: Recording) -> Non
     )
 
 
+@pytest.mark.slow
 def test_what_nothing_is_known_of(
     trainwarden: Trainwarden, terminal: Recording
 ) -> None:

@@ -119,6 +119,7 @@ def test_the_terminal_is_given_back(box: BoxUnderTest, terminal: Recording) -> N
     given_back(terminal, 143)
 
 
+@pytest.mark.slow
 def test_the_daemon_ends_meanwhile(box: BoxUnderTest, terminal: Recording) -> None:
     """The files tell from then on."""
     terminal.run(top(box))
@@ -130,6 +131,7 @@ def test_the_daemon_ends_meanwhile(box: BoxUnderTest, terminal: Recording) -> No
     given_back(terminal, 0)
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_no_more_than_lines(
     box: BoxUnderTest, terminal: Recording
 ) -> None:

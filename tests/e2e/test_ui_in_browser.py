@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from supervisor.core.text.units import format_size
@@ -19,6 +20,7 @@ from tests.support.looked_at import HOSTILE, crowded, finished_in_two, running
 
 WIDTHS = (320, 360, 400, 440, 480, 500, 520, 521, 560, 600, 640, 700, 760, 900, 1200)
 """Of a window; the largest letters are those below 521."""
+EDGES = (320, 520, 521, 900)
 
 
 @contextmanager
@@ -134,8 +136,13 @@ def test_it_is_live(trainwarden: Trainwarden, browser: Browser) -> None:
         seen.check(only=url)
 
 
+@pytest.mark.parametrize(
+    "widths",
+    [EDGES, pytest.param(WIDTHS, marks=pytest.mark.slow)],
+    ids=["edges", "all"],
+)
 def test_labels_stand_apart_at_every_width(
-    trainwarden: Trainwarden, browser: Browser
+    trainwarden: Trainwarden, browser: Browser, widths: tuple[int, ...]
 ) -> None:
     """No text lies on another or hangs out of its picture, and nothing scrolls sideways,
     from a phone to a desk, in both themes."""
@@ -146,7 +153,7 @@ def test_labels_stand_apart_at_every_width(
     with serving(trainwarden) as url:
         for place in ("", "jobs/digits", f"jobs/{job}", "incidents/1"):
             with visit(browser, url + place) as seen:
-                for width in WIDTHS:
+                for width in widths:
                     found += [f"/{place} {one}" for one in seen.collisions(width)]
                 seen.page.emulate_media(color_scheme="dark")
                 found += [f"/{place} dark {one}" for one in seen.collisions(500)]

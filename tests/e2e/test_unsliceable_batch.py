@@ -1,5 +1,7 @@
 """A batch that cannot be sliced: the next remedy is tried before the run gives up."""
 
+import pytest
+
 from tests.support.command import Trainwarden
 
 SCRIPT = """
@@ -26,6 +28,7 @@ LIMIT = "24MiB"
 """Its steps need more in 32 bits, and less in 16."""
 
 
+@pytest.mark.slow
 def test_half_precision_comes_next_where_slices_are_impossible(
     trainwarden: Trainwarden,
 ) -> None:

@@ -264,6 +264,7 @@ def test_a_run_in_the_foreground(
     assert "was written by a newer version of trainwarden" in refused.stderr
 
 
+@pytest.mark.slow
 def test_files_that_go_under_a_script_that_has_not_begun(tmp_path: Path) -> None:
     """Modules that are imported late are those that were there at the start: an upgrade
     from this version costs not even a restart."""

@@ -1,5 +1,6 @@
 """The site that ``make docs`` builds: whole, of this machine alone, fit to be read."""
 
+import fcntl
 import importlib.util
 import os
 import subprocess
@@ -47,11 +48,21 @@ def built(source: Path, site: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site of this repository."""
-    directory = tmp_path_factory.mktemp("documentation") / "site"
-    told = built(ROOT, directory)
-    assert told.returncode == 0, told.stderr
-    return directory
+    """The site of this repository: built once for all processes that test beside each
+    other, by whoever comes first."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+    place /= "documentation"
+    place.mkdir(exist_ok=True)
+    ready = place / "ready"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.exists():
+            told = built(ROOT, place / "site")
+            assert told.returncode == 0, told.stderr
+            ready.touch()
+    return place / "site"
 
 
 def test_every_page_is_in_it(site: Path) -> None:

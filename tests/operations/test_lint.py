@@ -2,6 +2,7 @@
 dashboard-linter; and the linter before mistakes that it has to find."""
 
 import copy
+import functools
 import json
 import re
 import subprocess
@@ -62,13 +63,20 @@ def known_series() -> KnownSeries:
 KNOWN = known_series()
 
 
+@functools.cache
+def rule_file(name: str) -> Node:
+    """One of the files; many tests read it, and parsing takes a second."""
+    loaded: Node = yaml.safe_load((ROOT / "deploy" / "prometheus" / name).read_text())
+    return loaded
+
+
 def rule_groups() -> list[Node]:
-    """The groups of both files, as Prometheus reads them."""
-    where = ROOT / "deploy" / "prometheus"
-    read = [yaml.safe_load((where / name).read_text()) for name in FILES]
+    """The groups of both files, as Prometheus reads them; whoever asks may change them."""
+    read = [copy.deepcopy(rule_file(name)) for name in FILES]
     return [group for one in read for group in one["groups"]]
 
 
+@functools.cache
 def board(name: str) -> Node:
     """A dashboard, as Grafana reads it."""
     file = ROOT / "grafana" / "dashboards" / f"{name}.json"

@@ -58,6 +58,9 @@ class Soak:
     """What a job of each kind leaves where nothing disturbs it."""
     shared: Path
     """Where their memory tiers lie, and nobody else's."""
+    most_jobs: int | None = None
+    """In all; None: as many as there is time for."""
+    gap_seconds: tuple[float, float] = GAP_SECONDS
     jobs: dict[str, str] = field(default_factory=dict[str, str])
     """The kind of each."""
     done: Counter[str] = field(default_factory=Counter[str])
@@ -105,10 +108,13 @@ class Soak:
             self.jobs[name] = kind
 
     def feed(self) -> None:
-        """So many train at a time."""
+        """So many train at a time, and no more in all than are wanted."""
         states = [job["state"] for job in self.shown().values()]
-        if sum(state not in ENDED for state in states) < AT_ONCE:
-            with contextlib.suppress(RefusedError):  # a full disk: later
+        missing = AT_ONCE - sum(state not in ENDED for state in states)
+        if self.most_jobs is not None:
+            missing = min(missing, self.most_jobs - len(self.jobs))
+        with contextlib.suppress(RefusedError):  # a full disk: later
+            for _ in range(missing):
                 self.submit()
 
     # --- the faults --------------------------------------------------------------------
@@ -201,7 +207,7 @@ class Soak:
         while time.monotonic() < over:
             self.feed()
             self._measure()
-            time.sleep(self.draw.uniform(*GAP_SECONDS))
+            time.sleep(self.draw.uniform(*self.gap_seconds))
             (name,) = self.draw.choices(names, weights)
             self.done[name] += self.faults[name][1]()
             if time.monotonic() - told > 30.0:

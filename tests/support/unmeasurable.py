@@ -20,13 +20,16 @@ Path("trained").touch()
 """
 
 UNMEASURABLE = (
-    pytest.param(OWN_LOOP, "a loop of its own", id="own loop"),
+    pytest.param(OWN_LOOP, "a loop of its own", id="own loop", marks=pytest.mark.slow),
     pytest.param("print('nothing')", "without a call of model.fit", id="no fit"),
     pytest.param(
-        "import keras\nraise ValueError('no data')", "ValueError: no data", id="fails"
+        "import keras\nraise ValueError('no data')",
+        "ValueError: no data",
+        id="fails",
+        marks=pytest.mark.slow,
     ),
 )
-"""A script, and a part of the sentence."""
+"""A script, and a part of the sentence; slow are those that import a framework."""
 
 
 def check_is_refused(

@@ -35,6 +35,19 @@ class Zygote:
         assert select.select([self.answers], [], [], PATIENCE)[0], order
         return os.waitstatus_to_exitcode(int(self.answers.readline()))
 
+    def run_plain(self, script: Path, *args: str) -> None:
+        """A script by Python alone, in its own directory, to a good end: what a run that
+        was disturbed has to agree with."""
+        output = script.with_suffix(".plain.txt")
+        code = self.run(
+            script=str(script),
+            args=args,
+            cwd=str(script.parent),
+            environment={},
+            output=str(output),
+        )
+        assert code == 0, output.read_text()
+
 
 @contextmanager
 def zygote(backend: str = "tensorflow") -> Generator[Zygote]:
