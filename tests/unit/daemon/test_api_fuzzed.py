@@ -21,8 +21,8 @@ MANY = int(os.environ.get("TRAINWARDEN_FUZZ", "0"))
 COVERAGE = ["--phases=coverage", "--max-examples=1", "--seed=7"]
 FUZZING = ["--phases=coverage,fuzzing", "--max-examples=3", "--seed=7"]
 LONG = [f"--max-examples={max(MANY // 500, 3)}"]
-SHORT = [
-    pytest.param(COVERAGE, id="coverage"),
+SHORT = [  # make test asks for the like of it in test_hostile_input
+    pytest.param(COVERAGE, id="coverage", marks=pytest.mark.slow),
     pytest.param(FUZZING, id="fuzzing", marks=pytest.mark.slow),
 ]
 RUNS = [pytest.param(LONG, id="long")] if MANY else SHORT

@@ -394,6 +394,7 @@ def test_one_that_still_imports_ends_at_once(pair: SocketPair) -> None:
     assert time.monotonic() - before < 2.0
 
 
+@pytest.mark.slow
 def test_secrets_of_a_script_are_not_written_down(pair: SocketPair) -> None:
     """Nor does an import need them: the standby is of use all the same."""
     before = "os.environ['HF_TOKEN'] = 'hf_very_secret'; os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'"
