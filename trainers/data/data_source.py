@@ -188,6 +188,10 @@ class DataSource:
         """The global generators as they belong to this step; None: as they stand now."""
         return None
 
+    def goes_on_from(self, other: "DataSource") -> None:
+        """What it shuffles was begun by ``other`` before."""
+        self.begun, self.used, self.drawn = other.begun, other.used, other.drawn
+
     def begin(self) -> Any:
         """A new iterator over the data from their beginning."""
         self.used += self.drawn > 0

@@ -32,6 +32,11 @@ HIDDEN = (
     " restart is not the same (use tf.random.stateless_* or keras.random)"
 )
 
+UNLIKE = (
+    "pipelines of this loop share a shuffle and are not made alike: how often it was begun"
+    " by each is not kept (a pipeline that is made once, before the loop, shares none)"
+)
+
 
 class LoopState:
     """What a script registered, in the shape of a model: its variables count."""
@@ -148,7 +153,11 @@ class LoopRun(FitRun):
             *self._resume.other_device(),
         ]
         self._sources: dict[int, tuple[Any, data_source.DataSource]] = {}
-        """Data and their source, by the data's ``id``."""
+        """Data and their source, by the data's ``id``: the newest that has its shuffles."""
+        self._newest: dict[frozenset[int], tuple[Any, data_source.DataSource]] = {}
+        """The same, by their shuffles."""
+        self._unlike = False
+        """Whether two share shuffles and are not made alike."""
 
     def start(self) -> int:
         """Give the state back, if there is one; the epoch to begin with."""
@@ -188,13 +197,33 @@ class LoopRun(FitRun):
 
     def _source_for(self, dataset: Any) -> data_source.DataSource:
         known = self._sources.get(id(dataset))
-        if known is None:
-            known = self._sources[id(dataset)] = dataset, source_of(dataset)
+        if known is not None:
             self._source = known[1]
+            return self._source
+        source = self._source = source_of(dataset)
+        if not self._goes_on(dataset, source):
             self._catch_up(dataset)
-            self._began()
-        self._source = known[1]
-        return self._source
+        self._sources[id(dataset)] = dataset, source
+        self._began()
+        return source
+
+    def _goes_on(self, dataset: Any, source: data_source.DataSource) -> bool:
+        """Whether it is made of shuffles that this loop has begun before: it may be made
+        anew for each epoch, of a shuffle that is made once."""
+        shuffles = pipelines.shuffles_of(dataset)
+        if not shuffles:
+            return False
+        before = self._newest.get(shuffles)
+        if before is not None:
+            source.goes_on_from(before[1])
+            del self._sources[id(before[0])]
+            alike = pipelines.signature(before[0]) == pipelines.signature(dataset)
+            self._unlike = self._unlike or not alike
+        else:
+            others = [one for one in self._newest if one & shuffles]
+            self._unlike = self._unlike or bool(others)
+        self._newest[shuffles] = dataset, source
+        return before is not None
 
     def _catch_up(self, dataset: Any) -> None:
         """Let a pipeline be where earlier loops left it, in another process."""
@@ -230,6 +259,7 @@ class LoopRun(FitRun):
             changed,
             *self._computed_before,
             shared_data.loop_why_not_exact(self.source.dataset),
+            UNLIKE if self._unlike else None,
             backend.fit.why_device_not_exact(),
             model=None,
         )

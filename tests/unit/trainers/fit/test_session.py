@@ -3,11 +3,40 @@
 (Under one it is killed by a row of ``make certify``, which the short version runs too.)
 """
 
+import signal
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from supervisor.wire.event_file import RecordKind
+from tests.support.attempts import Attempts, read_result
+from tests.support.zygote import Zygote
 from trainers.fit import custom_loop
 from trainers.session import session
+
+SCRIPT = """
+import json, os, signal, sys
+import numpy as np
+import tensorflow as tf
+from trainers.process import attempt_reporting as attempt
+from trainers.session import session
+
+x = np.arange(24, dtype="float32")
+shuffled = tf.data.Dataset.from_tensor_slices(x).shuffle(24, seed=3)
+seen = []
+with session(seen=seen) as run:
+    for epoch in run.epochs(3):
+        data = shuffled.batch(4)
+        if sys.argv[1] == "unlike" and epoch == 1:
+            data = shuffled.take(16).batch(4)
+        for batch in run.batches(data):
+            seen.append(batch.numpy().tolist())
+            if os.environ.get("DIE") == str(len(seen)):
+                attempt.current().wait_for_saver()
+                os.kill(os.getpid(), signal.SIGKILL)
+json.dump(seen, open("seen.json", "w"))
+"""
 
 
 def test_without_a_supervisor_it_only_iterates() -> None:
@@ -43,3 +72,34 @@ def test_batches_from_python_are_drawn_as_they_are() -> None:
     source = custom_loop.source_of([(1, 2), (3, 4), (5, 6)])
     assert list(source.begin()) == [(1, 2), (3, 4), (5, 6)]
     assert list(source.resume(begun=1, drawn=2)) == [(5, 6)]
+
+
+def test_a_pipeline_that_each_epoch_makes_anew_of_one_shuffle(
+    tmp_path: Path, zygote: Zygote
+) -> None:
+    """The shuffle counts how often it was begun, whichever pipeline is made of it: the
+    order of each epoch is another one, and after a kill the same as without."""
+    whole = Attempts(tmp_path / "whole", zygote=zygote)
+    assert whole.run(whole.script(SCRIPT), "alike", plain=True).code == 0
+    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 2}, zygote=zygote)
+    script = torn.script(SCRIPT)
+    for place in ("9", "15"):
+        killed = torn.run(script, "alike", environment={"DIE": place})
+        assert killed.code == -signal.SIGKILL
+    last = torn.run(script, "alike")
+    assert last.code == 0, last.err
+    assert [one["step"] for one in last.of(RecordKind.RESTORED)] == [14]
+    expected = read_result(whole.directory / "seen.json")
+    assert expected[:6] != expected[6:12]
+    assert read_result(torn.directory / "seen.json") == expected
+
+
+def test_pipelines_of_one_shuffle_that_are_not_made_alike(
+    tmp_path: Path, zygote: Zygote
+) -> None:
+    """How often each of them began it is not known: no bits are promised from there on."""
+    attempts = Attempts(tmp_path, zygote=zygote)
+    done = attempts.run(attempts.script(SCRIPT), "unlike")
+    assert done.code == 0, done.err
+    told = [one["sentence"] for one in done.of(RecordKind.PROMISE) if not one["bits"]]
+    assert told == [custom_loop.UNLIKE]

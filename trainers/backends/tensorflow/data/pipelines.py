@@ -263,6 +263,19 @@ def counted(dataset: Any) -> Iterator[list[Any]]:
         kind.__iter__ = original  # type: ignore[attr-defined]
 
 
+def shuffles_of(dataset: Any) -> frozenset[int]:
+    """What tells those stages of ``dataset`` from others that yield something else each time
+    they are begun: pipelines that are made of the same ones share where they are. Empty where
+    it is no pipeline. As ``id``: it counts while the stages live."""
+    if not is_pipeline(dataset):
+        return frozenset()
+    return frozenset(
+        id(one)
+        for one in compat.stages(dataset)
+        if compat.is_mixed_anew(one) or compat.seeds(one) is not None
+    )
+
+
 def signature(dataset: Any) -> str:
     """What tells ``dataset`` from others of a script: its stages and their seeds."""
     stages = [(type(s).__name__, compat.seeds(s)) for s in compat.stages(dataset)]
