@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -241,7 +242,9 @@ def test_a_limit_and_another_batch(
     asked = ("--memory-limit", "128MiB", "--batch", "512", "--seconds", "1")
     done = trainwarden("estimate", *asked, trainwarden.script(SCRIPT))
     assert done.returncode == 0, done.stderr
-    assert "a step of 512 samples, not measured: by the line through" in done.stdout
+    # Where tracing takes the time, on a busy machine, the batch itself is tried at once.
+    how = r"not measured: by the line through|measured \(tried: \d+, 512\)"
+    assert re.search(rf"a step of 512 samples, ({how})", done.stdout), done.stdout
     assert "limit: a batch of 512 does not fit into 128 MiB: at most" in done.stdout
     assert "nothing was trained" in done.stdout
     assert list(trainwarden.state.iterdir()) == [alive]
