@@ -41,8 +41,8 @@ use ``tf.random.stateless_*`` or ``keras.random``. Build models and optimizers b
 session: a variable made in the loop is not known when the state is given back.
 
 **Data**: a ``tf.data`` pipeline (taken up in O(1) plus reading up to the position), or
-anything that can be iterated again. One call of ``batches`` in an epoch; validation data
-are iterated as they are. Several loops in one session are told apart by their order.
+anything that can be iterated again. One call of ``batches`` in an epoch, of one pipeline
+or of such as are made alike of one shuffle; validation data are iterated as they are. Several loops in one session are told apart by their order.
 """
 
 import collections

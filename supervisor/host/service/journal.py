@@ -18,8 +18,6 @@ from supervisor.core.text.placed_hints import with_place
 from supervisor.host.service.nonblocking_writer import NonblockingWriter
 
 SOCKET = "/run/systemd/journal/socket"
-_ODD = "backslashreplace"
-"""What others say may have characters that no encoding has (halves of surrogate pairs)."""
 
 
 def connected(environment: Mapping[str, str], descriptor: int = 2) -> bool:
@@ -92,7 +90,9 @@ class Journal:
         flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         try:
             with socket.socket(socket.AF_UNIX, flags) as channel:
-                channel.sendto(text.encode(errors=_ODD), self.address)
+                # Others may have said what no encoding has: halves of surrogate pairs.
+                said = text.encode(errors="backslashreplace")
+                channel.sendto(said, self.address)
         except OSError:
             return False
         return True

@@ -155,7 +155,7 @@ def _go_to(directory: str | None) -> None:
     try:
         os.chdir(directory)
     except OSError as error:
-        print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # as above
+        print(NOT_MOVED.format(error), file=sys.stderr)  # noqa: T201  # into its log, as nobody else hears it
         _leave()
 
 
