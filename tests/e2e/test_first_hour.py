@@ -14,14 +14,8 @@ import pytest
 from tests.e2e.first_hour.every_row import ROWS
 from tests.e2e.first_hour.first_hour_row import HISTORY, FirstHourRow, taken_port
 from tests.support.command import marked
-from tests.support.stranger import (
-    Answer,
-    Place,
-    StrangerCommands,
-    commands,
-    from_shell,
-    on_terminal,
-)
+from tests.support.command_fork import CommandFork, command_fork
+from tests.support.stranger import Answer, Place, from_shell, on_terminal, typed
 
 MOST_LINES = 8
 """Of standard error, where nothing began: a usage of three, a sentence, a few problems."""
@@ -37,20 +31,20 @@ CODES = {0, 1, 2, 75, 130}
 
 
 @pytest.fixture(scope="module")
-def fork() -> Iterator[StrangerCommands]:
+def fork() -> Iterator[CommandFork]:
     """A process to fork command lines from."""
-    with commands() as process:
+    with command_fork() as process:
         yield process
 
 
 @pytest.fixture(scope="module", autouse=True)
-def history(fork: StrangerCommands) -> Iterator[None]:
+def history(fork: CommandFork) -> Iterator[None]:
     """One job has finished, and another one failed."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         place = made(stack)
         place.file("bad.py", "{}['lr']\n")
-        assert fork.run(["run", "train.py"], place).code == 0
-        assert fork.run(["run", "bad.py"], place).code == 1
+        assert typed(["run", "train.py"], place, fork).code == 0
+        assert typed(["run", "bad.py"], place, fork).code == 1
         patch.setenv(HISTORY, str(place.state))
         yield
 
@@ -64,15 +58,13 @@ def made(stack: ExitStack) -> Place:
     return Place(base / "place", stack)
 
 
-def answer_of(
-    row: FirstHourRow, line: str, place: Place, fork: StrangerCommands
-) -> Answer:
+def answer_of(row: FirstHourRow, line: str, place: Place, fork: CommandFork) -> Answer:
     """What they get to read."""
     if row.by_shell:
         return from_shell(line, place)
     if row.terminal:
         return on_terminal(line, place)
-    return fork.run(shlex.split(line), place)
+    return typed(shlex.split(line), place, fork)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +74,7 @@ def answer_of(
         for row in ROWS
     ],
 )
-def test_answer(row: FirstHourRow, fork: StrangerCommands) -> None:
+def test_answer(row: FirstHourRow, fork: CommandFork) -> None:
     """It says what is wrong and what to do, and nothing that only we understand."""
     with ExitStack() as stack:
         place = made(stack)

@@ -15,6 +15,7 @@ import pytest
 
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from tests.support.command import COMMAND, marked
+from tests.support.command_fork import answered
 
 PATIENCE = 60.0
 
@@ -81,8 +82,11 @@ class BoxUnderTest:
 
     def command(self, verb: str, *rest: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            [self.program, verb, "--state-dir", str(self.state), *map(str, rest)],
+        command = [self.program, verb, "--state-dir", str(self.state), *map(str, rest)]
+        ours = self.program == COMMAND
+        done = answered(command, self.directory, int(PATIENCE)) if ours else None
+        return done or subprocess.run(
+            command,
             cwd=self.directory,
             capture_output=True,
             text=True,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from supervisor.cli.commands.status_commands import stored_jobs
+from tests.support.command_fork import answered
 
 COMMAND = str(Path(sys.executable).parent / "trainwarden")
 PATIENCE = 180.0
@@ -46,8 +47,11 @@ class Trainwarden:
         self, *arguments: str | Path, **options: Any
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        return subprocess.run(
-            self.command(*arguments, **options),
+        command = self.command(*arguments, **options)
+        ours = self.program == COMMAND
+        done = answered(command, self.directory, int(PATIENCE)) if ours else None
+        return done or subprocess.run(
+            command,
             cwd=self.directory,
             capture_output=True,
             text=True,

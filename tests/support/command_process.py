@@ -4,8 +4,8 @@ Importing takes most of the time of a command that answers at once. Each command
 fork of its own: a real process with its own descriptors, environment and exit code.
 
 One JSON object a line on standard input: ``words``, ``cwd``, ``environment``, ``output``,
-``errors`` (paths for what it prints) and ``user`` (a number; None: as we are). One line
-back: its wait status.
+``errors`` (paths for what it prints), ``user`` (a number; None: as we are) and ``seconds``
+(then it is killed). One line back: its wait status.
 """
 
 import gc
@@ -14,20 +14,18 @@ import json
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 from supervisor.cli import entry
 from supervisor.cli.command_group import COMMANDS
-
-SECONDS = 15
-"""Then a command line that answers nothing is killed."""
 
 
 def become(order: dict[str, Any]) -> None:
     """In the child: be what was ordered."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, name in ((1, "output"), (2, "errors")):
-        os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        os.dup2(os.open(order[name], os.O_WRONLY | os.O_APPEND), number)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(
@@ -35,12 +33,13 @@ def become(order: dict[str, Any]) -> None:
     )
     os.environ.clear()
     os.environ.update(order["environment"])
+    time.tzset()
     os.chdir(order["cwd"])
     if order["user"] is not None:
         os.setgroups([])
         os.setgid(order["user"])
         os.setuid(order["user"])
-    signal.alarm(SECONDS)
+    signal.alarm(order["seconds"])
     sys.argv = ["trainwarden", *order["words"]]
     entry.main()
 

@@ -5,27 +5,24 @@ arrangement changes that. What they type is a fork of ``command_process``, or, w
 shell or the start of Python matters, a process from nothing.
 """
 
-import json
 import os
 import pty
-import select
 import shlex
 import shutil
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from tests.support.command import COMMAND, PATIENCE
+from tests.support.command_fork import CommandFork
 
-PROCESS = Path(__file__).with_name("command_process.py")
-ROOT = Path(__file__).parents[2]
+SECONDS = 15
+"""Then a command line that answers nothing is killed."""
 NOBODY = 65534
 
 
@@ -109,52 +106,13 @@ class Answer:
         return self.out + self.err
 
 
-@dataclass(frozen=True)
-class StrangerCommands:
-    """A process to fork command lines from."""
-
-    orders: IO[str]
-    answers: IO[str]
-
-    def run(self, words: list[str], place: Place) -> Answer:
-        """One command line to its end."""
-        output, errors = place.root.parent / "output", place.root.parent / "errors"
-        for path in (output, errors):
-            path.write_bytes(b"")
-            path.chmod(0o666)
-        order = {
-            "words": words, "cwd": str(place.here), "environment": place.environment,
-            "output": str(output), "errors": str(errors), "user": place.user,
-        }  # fmt: skip
-        self.orders.write(json.dumps(order) + "\n")
-        self.orders.flush()
-        assert select.select([self.answers], [], [], PATIENCE)[0], words
-        code = os.waitstatus_to_exitcode(int(self.answers.readline()))
-        return Answer(code, read(output), read(errors))
-
-
-def read(path: Path) -> str:
-    """What stands there, whatever it is."""
-    return path.read_bytes().decode(errors="replace")
-
-
-@contextmanager
-def commands() -> Generator[StrangerCommands]:
-    """Start the process, and end it."""
-    with subprocess.Popen(
-        [sys.executable, str(PROCESS)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            yield StrangerCommands(process.stdin, process.stdout)
-        finally:
-            process.stdin.close()
+def typed(words: list[str], place: Place, fork: CommandFork) -> Answer:
+    """One command line to its end."""
+    done = fork.run(
+        words, cwd=place.here, environment=place.environment, user=place.user,
+        seconds=SECONDS,
+    )  # fmt: skip
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 def from_shell(line: str, place: Place) -> Answer:
