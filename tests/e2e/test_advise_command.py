@@ -227,9 +227,13 @@ def test_what_was_measured_is_printed_where_it_is_interrupted(
 
 
 @pytest.mark.slow
-def test_a_job_is_advised_by_its_name(trainwarden: Trainwarden) -> None:
+def test_a_job_is_advised_by_its_name(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own spec, script and arguments, from where it was run, wherever the command is
     called; what is written says so, too. An option wins over the spec."""
+    # As above: so little is enough for slices on any processor.
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
     own = "import sys; from pathlib import Path; assert sys.argv[1:] == ['--fast']\n"
     own += "assert len(Path('train.py').read_text()) > 100\n"
     script = trainwarden.script(own + SCRIPT)
