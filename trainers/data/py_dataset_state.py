@@ -21,6 +21,7 @@ from trainers.data import data_fingerprint
 from trainers.snapshots.tensor_image import Tensor, of_array
 from trainers.state import callback_state, decode, encode
 from trainers.state.iterator_state import NoWayBackError
+from trainers.state.references import UntrustedNameError
 
 MOST_BYTES = 1 << 20
 """Of an attribute that is saved; what is larger is taken for the data."""
@@ -50,7 +51,7 @@ UNKNOWN = (
     " {}, which cannot be saved: after a restart its batches may be others"
 )
 STUCK = (
-    "the PyDataset {} has an iterator in {} that cannot be put where it was ({}): its"
+    "the PyDataset {} has a value in {} that cannot be put where it was ({}): its"
     " batches may be others"
 )
 PARTS = (
@@ -139,7 +140,7 @@ def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> list[str]:
         present = vars(dataset).get(name)
         try:
             setattr(dataset, name, decoder.decode(value, existing=present))
-        except NoWayBackError as error:
+        except (NoWayBackError, UntrustedNameError) as error:
             told.append(STUCK.format(type(dataset).__name__, name, error))
     return told
 

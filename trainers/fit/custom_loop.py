@@ -288,7 +288,7 @@ def restore_finished(
     if end is None:
         return
     told = fit_snapshot.other_device(session.attempt, end)
-    fit_snapshot.restore_or_refuse(
+    told += fit_snapshot.restore_or_refuse(
         session.attempt,
         end,
         state,

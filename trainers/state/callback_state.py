@@ -20,6 +20,7 @@ from trainers.backends.selected import backend
 from trainers.process.attempt_reporting import current
 from trainers.state import decode, encode
 from trainers.state.iterator_state import NoWayBackError
+from trainers.state.references import UntrustedNameError
 from trainers.state.variable_state import Places
 
 NOT_STATE = (*keras_compat.CALLBACK_SETTINGS, "_trainwarden")
@@ -209,6 +210,8 @@ def decode_all(
                 setattr(callback, name, decoder.decode(value, existing=existing))
             except NoWayBackError as error:
                 told.append(f"{_called(callback)} keeps an iterator in {name}: {error}")
+            except UntrustedNameError as error:
+                told.append(f"{_called(callback)} keeps its own {name}: {error}")
         if isinstance(callback, keras.callbacks.CSVLogger):
             told += _cut_csv(callback, state.get("file_bytes"))
     return told

@@ -3,6 +3,7 @@
 import base64
 import collections
 import copy
+import enum
 import pathlib
 import random
 from collections.abc import Callable, Mapping
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
-from trainers.state import iterator_state
-from trainers.state.encode import KIND, PART, find
+from trainers.state import iterator_state, object_state
+from trainers.state.encode import KIND, PART
+from trainers.state.references import UntrustedNameError, class_of, given_back
 
 DICTIONARIES = ("dict", "ordered", "counter", "default")
 
@@ -66,19 +68,21 @@ class StateDecoder:
         if kind in ("variable", "id"):
             found = self._variable_at(content)
             return id(found) if kind == "id" else found
-        if kind == "tuple":
-            return tuple(self._items(content, existing))
         if kind in _LEAVES:
             return _LEAVES[kind](value)
-        if kind == "named":
-            return find(value["type"])(*self._items(content, existing))
-        return self._moving(kind, value, existing)
-
-    def _moving(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
-        content = value["v"]
+        if kind == "reference":
+            return given_back(content, existing=existing)
         if kind == "iterator":
             iterator_state.move(existing, content)
             return existing
+        return self._holding(kind, value, existing)
+
+    def _holding(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
+        content = value["v"]
+        if kind == "tuple":
+            return tuple(self._items(content, existing))
+        if kind == "named":
+            return _named_tuple(value["type"])(*self._items(content, existing))
         items = [self.decode(one) for one in content]
         if kind == "deque":
             return _into(existing, collections.deque(items, value["n"]))
@@ -96,7 +100,9 @@ class StateDecoder:
             key = self.decode(stored_key)
             pairs.append((key, self.decode(stored, existing=present.get(key))))
         if kind == "default":
-            made: Any = collections.defaultdict(self.decode(value["f"]), pairs)
+            factory = getattr(existing, "default_factory", None)
+            factory = self.decode(value["f"], existing=factory)
+            made: Any = collections.defaultdict(factory, pairs)
         else:
             maker = {"dict": dict, "ordered": collections.OrderedDict}
             made = maker.get(kind, collections.Counter)(dict(pairs))
@@ -109,7 +115,9 @@ class StateDecoder:
 
     def _object(self, value: dict[str, Any], existing: Any) -> Any:
         """In place; a new one is made without its ``__init__``, as ``copy`` does."""
-        kind = find(value["type"])
+        kind = class_of(value["type"], object)
+        if not object_state.is_own_kind(kind):
+            raise UntrustedNameError(value["type"])
         made = existing if type(existing) is kind else kind.__new__(kind)
         present = vars(made)
         for name, stored in value["v"].items():
@@ -127,7 +135,8 @@ class StateDecoder:
             return made
         name = state["bit_generator"]
         if type(existing) is not np.random.Generator:
-            existing = np.random.Generator(getattr(np.random, name)())
+            bits = class_of(f"numpy.random:{name}", np.random.BitGenerator)
+            existing = np.random.Generator(bits())
         existing.bit_generator.state = state
         return existing
 
@@ -139,7 +148,7 @@ def _in_place(value: Any, there: Any) -> Any:
     array may stand in several places.
     """
     kind = value[KIND] if isinstance(value, dict) else None
-    if kind in ("object", "framework", "tuple", "named", "iterator"):
+    if kind in ("object", "framework", "tuple", "named", "iterator", "reference"):
         return there
     holds = isinstance(value, list) or kind in DICTIONARIES
     return copy.copy(there) if holds and isinstance(there, (list, dict)) else None
@@ -174,6 +183,13 @@ def _is_legacy(value: Any) -> bool:
     return type(value) is np.random.RandomState
 
 
+def _named_tuple(place: str) -> Any:
+    kind = class_of(place, tuple)
+    if not hasattr(kind, "_fields"):
+        raise UntrustedNameError(place)
+    return kind
+
+
 def _scalar(value: dict[str, Any]) -> Any:
     dtype = tensor_image.numpy_dtype(value["dtype"])
     return np.frombuffer(base64.b64decode(value["v"]), dtype)[0]
@@ -184,6 +200,5 @@ _LEAVES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "scalar": _scalar,
     "bytes": lambda value: base64.b64decode(value["v"]),
     "path": lambda value: pathlib.Path(value["v"]),
-    "reference": lambda value: find(value["v"]),
-    "enum": lambda value: find(value["type"])[value["v"]],
+    "enum": lambda value: class_of(value["type"], enum.Enum)[value["v"]],
 }

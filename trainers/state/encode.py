@@ -11,7 +11,6 @@ import enum
 import math
 import pathlib
 import random
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from trainers.snapshots import tensor_image
 from trainers.state import iterator_state, object_state
+from trainers.state.references import reference
 
 KIND = "!"
 """The key that tells an encoded value from a dictionary."""
@@ -37,24 +37,6 @@ def type_name(value: Any) -> str:
     """``module.Name`` of the value's type."""
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def reference(value: Any) -> str | None:
-    """``module:name`` if that is where ``value`` can be found again, else None."""
-    module = getattr(value, "__module__", None) or "numpy"  # ufuncs have none
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(module, str) or not isinstance(name, str):
-        return None
-    return f"{module}:{name}" if find(f"{module}:{name}") is value else None
-
-
-def find(place: str) -> Any:
-    """What ``module:name`` stands for; None: nothing."""
-    module, _, name = place.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
 
 
 class StateEncoder:

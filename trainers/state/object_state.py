@@ -19,10 +19,12 @@ BASES = ("builtins", "abc", "typing")
 
 def is_own(value: Any) -> bool:
     """Whether ``value`` is an instance of a plain class that the script defines."""
-    kind = type(value)
-    if kind.__module__ in BASES or not hasattr(value, "__dict__"):
-        return False
-    return all(
+    return hasattr(value, "__dict__") and is_own_kind(type(value))
+
+
+def is_own_kind(kind: type) -> bool:
+    """Whether it is such a class."""
+    return kind.__module__ not in BASES and all(
         one is object
         or (
             (one.__module__ in BASES or _is_own_name(one.__module__))

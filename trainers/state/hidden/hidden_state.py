@@ -38,6 +38,7 @@ from trainers.state.hidden.marks import (
 )
 from trainers.state.hidden.owner import Owner
 from trainers.state.hidden.reachable import Reached
+from trainers.state.references import UntrustedNameError
 from trainers.state.variable_state import Places
 
 KEY = "hidden"
@@ -378,7 +379,9 @@ def _put(
     existing = owner.values().get(name)
     try:
         value = decoder.decode(encoded[0], existing=existing)
-    except (iterator_state.NoWayBackError, TypeError, AttributeError) as error:
+    except (
+        iterator_state.NoWayBackError, UntrustedNameError, TypeError, AttributeError,
+    ) as error:  # fmt: skip
         return str(error)
     if value is not existing:
         owner.put(name, value)

@@ -99,7 +99,7 @@ def test_an_iterator_goes_on_and_one_that_cannot_is_told() -> None:
     assert py_dataset_state.put_back(after, saved(before)) == []
     assert list(after.letters) == ["b", "c", "d"]
     (told,) = py_dataset_state.put_back(after, saved(before))
-    assert "an iterator in letters" in told
+    assert "a value in letters" in told
     assert "further on" in told
 
 

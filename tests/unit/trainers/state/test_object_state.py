@@ -1,22 +1,29 @@
 """Objects of the script's own classes are state, also where only a closure has them."""
 
 import argparse
+import collections
+import contextlib
 import enum
 import importlib
 import json
+import math
+import operator
+import os
 import random
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import pytest
 
 from trainers.state import object_state
 from trainers.state.decode import StateDecoder
-from trainers.state.encode import StateEncoder, UnencodableError
+from trainers.state.encode import KIND, StateEncoder, UnencodableError
+from trainers.state.references import UntrustedNameError
 
 
 class ObjectMode(enum.Enum):
@@ -129,3 +136,73 @@ def test_packages_are_nobodys_own_wherever_they_lie(
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module(f"{name}.inner")
     assert object_state.is_own_module(module) is not installed
+
+
+class Named(NamedTuple):
+    """As a script has them."""
+
+    step: int
+    loss: float
+
+
+def decoded(value: object, existing: object = None) -> Any:
+    """What a snapshot with ``value`` in it gives back."""
+    decoder = StateDecoder({}, assign=lambda _existing, array, _kind: array)
+    return decoder.decode(value, existing=existing)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {KIND: "named", "type": "posix:system", "v": ["touch hurt"]},
+        {KIND: "named", "type": "subprocess:Popen", "v": [["touch", "hurt"]]},
+        {KIND: "named", "type": "builtins:tuple", "v": [[1]]},
+        {KIND: "object", "type": "subprocess:Popen", "v": {"pid": 1}},
+        {KIND: "enum", "type": "posix:environ", "v": "PATH"},
+        {KIND: "default", "f": {KIND: "reference", "v": "os:abort"}, "v": []},
+        {KIND: "reference", "v": "posix:system"},
+        {KIND: "reference", "v": f"{__name__}:os.system"},
+        {KIND: "reference", "v": "builtins:exec"},
+        {KIND: "reference", "v": "builtins:eval"},
+        {KIND: "reference", "v": "shutil:rmtree"},
+        {KIND: "reference", "v": "importlib:import_module"},
+        {KIND: "reference", "v": "operator:methodcaller"},
+        {KIND: "reference", "v": "pickle:loads"},
+        [{KIND: "tuple", "v": [{KIND: "reference", "v": "subprocess:run"}]}],
+        {
+            KIND: "generator",
+            "v": {KIND: "dict", "v": [["bit_generator", "test"]]},
+        },
+    ],
+)
+def test_what_a_snapshot_names_is_no_order(
+    value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may be able to write to the bucket that it comes from."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UntrustedNameError, match="not given back"):
+        decoded(value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.less, np.float32, keras.ops.greater, math.sqrt, int, Best, is_module,
+        operator.add, collections.Counter, Named(3, 0.5), ObjectMode.WARM,
+        collections.defaultdict(list, {"a": [1]}), argparse.Namespace,
+    ],
+)  # fmt: skip
+def test_what_scripts_keep_comes_back(value: object) -> None:
+    """Functions and classes of theirs and of libraries, data types, arithmetic."""
+    allowed = value is not argparse.Namespace
+    with contextlib.nullcontext() if allowed else pytest.raises(UntrustedNameError):
+        assert saved(value)(None) == value
+
+
+def test_what_is_there_stays() -> None:
+    """Nothing is gained by its name."""
+    assert saved(os.getpid)(os.getpid) is os.getpid
+    assert saved([os.getpid])([os.getpid]) == [os.getpid]
+    with pytest.raises(UntrustedNameError):
+        saved(os.getpid)(None)
