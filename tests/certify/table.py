@@ -338,6 +338,8 @@ TABLE = (
     CertifyRow(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
     CertifyRow(name="no_call", features="model without call, two optimizers of its own,"
         " steps_per_execution=2"),
+    CertifyRow(name="optimizers_in_turns", features="eager train_step, optimizers that take"
+        " turns, one that is never used"),
     CertifyRow(name="own_fit", features="own fit that calls Keras' twice"),
     CertifyRow(name="ema", features="AdamW with EMA and clipping"),
     CertifyRow(name="mixed_precision", memory=True, features="mixed_float16, loss scaling", samples=72),

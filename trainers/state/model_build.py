@@ -16,6 +16,12 @@ from trainers.backends import keras_compat, model_listing
 from trainers.backends.selected import backend
 from trainers.process import allocation_subject
 
+BuildWay = Callable[[Any, Any], None]
+"""Makes variables of a model for batches of an element spec."""
+MOST_STEPS = 12
+"""Of zeros, for an eager model with a step of its own: its optimizers may take turns (a
+critic that is trained five times as often, say), and each makes its variables in its own."""
+
 
 class UnbuildableError(Exception):
     """The variables cannot be made without a step; the text says why."""
@@ -35,21 +41,24 @@ def build(
         tf.errors.ResourceExhaustedError: memory ran out for a variable: the model is
             made in part, and nobody may look at it.
     """
-    failures: list[Exception] = []
+    failures: dict[BuildWay, Exception] = {}
     ways = _ways(model)
     for way in ways:
+        if way in failures:
+            continue
         noted = allocation_subject.watch.count
         try:
             way(model, element_spec)
         except Exception as error:  # noqa: BLE001  # the script's code may do anything
             _refuse_half(noted, error)
-            failures.append(error)
+            failures[way] = error
         else:
             _refuse_half(noted, None)
             if whole():
                 return
-    if len(failures) == len(ways):
-        raise UnbuildableError(str(failures[0])) from failures[0]
+    if failures.keys() == set(ways):
+        first = failures[ways[0]]
+        raise UnbuildableError(str(first)) from first
 
 
 def build_for_slices(model: Any, element_spec: Any) -> None:
@@ -72,10 +81,11 @@ def _refuse_half(noted: int, error: Exception | None) -> None:
     raise backend.fit.out_of_memory(failed.text) from error
 
 
-def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
+def _ways(model: Any) -> list[BuildWay]:
     if not backend.traces.TRACES:  # its ``fit`` has built what it can before
         first_uses = model_listing.build_own_optimizers
-        return [keras_compat.build_optimizers, _step_of_zeros, first_uses]
+        steps = [_step_of_zeros] * MOST_STEPS
+        return [keras_compat.build_optimizers, *steps, first_uses]
     if keras_compat.is_built_by_fit(model):
         first = [
             keras_compat.build,
@@ -94,7 +104,8 @@ def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
     if not model.run_eagerly:
         return [*first, keras_compat.build_optimizers]
     if backend.fit.has_own_train_step(model):  # Keras would build an unused optimizer
-        return [_step_of_zeros, *first, keras_compat.build_optimizers]
+        steps = [_step_of_zeros] * MOST_STEPS
+        return [*steps, *first, keras_compat.build_optimizers]
     return [*first, _step_of_zeros, keras_compat.build_optimizers]
 
 

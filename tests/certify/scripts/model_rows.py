@@ -94,6 +94,41 @@ def no_call():
     finish(model, own=digest([*adam.variables, *sgd.variables, *model.total.variables]))
 
 
+class Turns(Vae):
+    """Eager; the second optimizer has its turn in each third step, Keras' own none."""
+
+    def __init__(self):
+        super().__init__()
+        self.turn = 0
+
+    def train_step(self, x):
+        self.turn += 1
+        with tf.GradientTape(persistent=True) as tape:
+            values = self.ledger(x, training=True)
+            mean, spread = tf.split(self.encoder(values), 2, axis=1)
+            drawn = keras.random.normal(tf.shape(mean), seed=self.noise)
+            again = self.decoder(mean + tf.exp(0.5 * spread) * drawn, training=True)
+            loss = tf.reduce_mean((values - again) ** 2)
+        weights = self.encoder.trainable_weights
+        self.first.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        if self.turn % 3 == 0 and loss.numpy() > 0:
+            weights = self.decoder.trainable_weights
+            self.second.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        self.total.update_state(loss)
+        return {"loss": self.total.result()}
+
+
+def optimizers_in_turns():
+    x, _ = seeded()
+    model = Turns()
+    adam, sgd = keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.1, momentum=0.9)
+    model.compile(adam, sgd, run_eagerly=True)
+    model.ledger.build(None)
+    rows = tf.data.Dataset.from_tensor_slices(x).shuffle(N).batch(BATCH)
+    train(model, rows, epochs=4)
+    finish(model, own=digest([*adam.variables, *sgd.variables, *model.total.variables]))
+
+
 def ema():
     x, y = seeded()
     model = noisy(

@@ -1,0 +1,50 @@
+"""Variables are made as training would make them, and no others."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from trainers.state import model_build
+from trainers.state.model_build import MOST_STEPS
+
+
+class TakingTurns(keras.Model):
+    """Eager; its second optimizer is used in each so-manieth step."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every, self.turn = every, 0
+        self.dense = keras.layers.Dense(1)
+        self.first, self.second = keras.optimizers.SGD(), keras.optimizers.Adam()
+
+    def train_step(self, data: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Once more, or once in a while, the other."""
+        self.turn += 1
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.dense(data) ** 2)
+        weights = self.dense.trainable_weights
+        used = self.first if self.turn % self.every else self.second
+        used.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"loss": loss}
+
+
+SPEC = tf.TensorSpec((None, 3), tf.float32)
+
+
+@pytest.mark.parametrize("every", [1, 2, 5])
+def test_optimizers_that_take_turns(every: int) -> None:
+    """As many steps as it takes; what training never uses is not made."""
+    model = TakingTurns(every)
+    model.compile(run_eagerly=True)
+    model_build.build(model, SPEC, whole=lambda: bool(model.second.built))
+    assert model.turn == every
+    assert model.first.built is (every > 1)
+    assert not model.optimizer.built
+
+
+def test_a_step_that_fails_is_not_tried_again() -> None:
+    """Another way may go through."""
+    model = TakingTurns(0)  # a division by zero
+    model.compile(run_eagerly=True)
+    model_build.build(model, SPEC, whole=lambda: False)
+    assert 0 < model.turn < MOST_STEPS
