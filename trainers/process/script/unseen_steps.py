@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from types import ModuleType
 
+from trainers.process.environment.module_state import is_initializing
+
 FRAMEWORKS = ("tensorflow", "keras", "jax", "torch")
 UNSEEN_SECONDS = 60.0
 """A script that reads its data and builds its model has most often begun to train by then,
@@ -15,10 +17,8 @@ and one that is over by then has little to lose."""
 
 
 def is_importing(modules: Mapping[str, ModuleType]) -> bool:
-    """Whether a framework among ``modules`` is being imported now: the import system keeps
-    that with the specification of a module (``importlib._bootstrap``)."""
-    specs = (getattr(modules.get(name), "__spec__", None) for name in FRAMEWORKS)
-    return any(getattr(spec, "_initializing", False) is True for spec in specs)
+    """Whether a framework among ``modules`` is being imported now."""
+    return any(is_initializing(modules.get(name)) for name in FRAMEWORKS)
 
 
 class UnseenSteps:

@@ -22,6 +22,7 @@ from supervisor.wire.messages.standby_messages import (
     ImportRecord,
     difference,
 )
+from trainers.process.environment.module_state import is_initializing
 
 ASKED_FOR = (
     *("ABSL_", "CUDA_", "CUDNN_", "GOTO_", "GRPC_", "HOME", "JAX_", "KERAS_", "KMP_"),
@@ -106,8 +107,7 @@ def _being_imported() -> tuple[str, ...]:
     found = [
         name
         for name, module in list(sys.modules.items())
-        if "." not in name
-        and getattr(getattr(module, "__spec__", None), "_initializing", False)
+        if "." not in name and is_initializing(module)
     ]
     return tuple(sorted(found))
 
@@ -115,5 +115,4 @@ def _being_imported() -> tuple[str, ...]:
 def is_nested(name: str) -> bool:
     """Whether another framework asks for it, while that is imported itself."""
     others = (sys.modules.get(one) for one in FRAMEWORKS if one != name)
-    specs = (getattr(one, "__spec__", None) for one in others if one is not None)
-    return any(getattr(spec, "_initializing", False) for spec in specs)
+    return any(map(is_initializing, others))

@@ -1,5 +1,6 @@
 """That no step is seen is told once, of a script that goes on without one."""
 
+import importlib.util
 import sys
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -7,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from trainers.process.environment.module_state import is_initializing
 from trainers.process.script.unseen_steps import (
     UNSEEN_SECONDS,
     UnseenSteps,
@@ -82,3 +84,30 @@ def test_the_import_system_says_what_is_being_imported(
     monkeypatch.delitem(sys.modules, "torch")
     assert module.during
     assert not is_importing({"torch": module})
+
+
+def test_a_module_that_waits_to_be_loaded_is_not_loaded_by_a_look(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may be about to load it: two at once see half of it."""
+    place = tmp_path_factory.mktemp("lazy")
+    (place / "torch.py").write_text("import loaded\n")
+    (place / "loaded.py").touch()
+    monkeypatch.syspath_prepend(str(place))
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    spec.loader.exec_module(module)
+    assert not is_importing(sys.modules)
+    assert "loaded" not in sys.modules
+    assert module.loaded.__name__ == "loaded"
+    monkeypatch.delitem(sys.modules, "loaded")
+
+
+def test_what_is_no_module_is_not_being_imported() -> None:
+    """A script may put anything there."""
+    for one in (None, object(), 3):
+        assert not is_initializing(one)
