@@ -70,6 +70,18 @@ def _sort_of(layer: type) -> tuple[bool, bool]:
     return not layer.__module__.startswith("keras."), issubclass(layer, keras.Model)
 
 
+def unused_optimizers(model: Any) -> list[Any]:
+    """Further optimizers that the model keeps, and that have no variables yet."""
+    kept = getattr(model, "optimizer", None)
+    return [
+        one
+        for one in _attributes(model)
+        if isinstance(one, keras.optimizers.Optimizer)
+        and not one.built
+        and one is not kept
+    ]
+
+
 def build_own_optimizers(model: Any, _element_spec: Any) -> None:
     """Make the variables of further optimizers that the model keeps, for all that it
     trains."""

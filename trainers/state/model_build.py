@@ -42,9 +42,11 @@ def build(
             made in part, and nobody may look at it.
     """
     failures: dict[BuildWay, Exception] = {}
+    went: set[BuildWay] = set()
     ways = _ways(model)
     for way in ways:
-        if way in failures:
+        done = way in went and not model_listing.unused_optimizers(model)
+        if way in failures or done:
             continue
         noted = allocation_subject.watch.count
         try:
@@ -54,6 +56,7 @@ def build(
             failures[way] = error
         else:
             _refuse_half(noted, None)
+            went.add(way)
             if whole():
                 return
     if failures.keys() == set(ways):

@@ -48,3 +48,11 @@ def test_a_step_that_fails_is_not_tried_again() -> None:
     model.compile(run_eagerly=True)
     model_build.build(model, SPEC, whole=lambda: False)
     assert 0 < model.turn < MOST_STEPS
+
+
+def test_where_all_optimizers_are_used_more_steps_make_nothing() -> None:
+    """What is missing is of another kind: a restart waits for no more of them."""
+    model = TakingTurns(2)
+    model.compile(run_eagerly=True)
+    model_build.build(model, SPEC, whole=lambda: False)
+    assert model.turn <= 4  # two; two more may be those of tracing
