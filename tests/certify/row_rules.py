@@ -4,7 +4,7 @@ A sentence that withdraws the promise counts only if it was said before the firs
 was given back: whoever reads it later has believed the promise by then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,12 @@ UNPROVED = "no resume was proved, and the table does not say why"
 EARLY = f"{UNPROVED}: each death came before the second snapshot of a fit"
 LATE = "a death came so late that the place of the next one was passed for good"
 BY_CHANCE = (EARLY, LATE)
-"""What a busy moment does to a row: it is tried once more, elsewhere."""
+"""What a busy moment does to a row."""
+
+
+def by_chance(problems: Sequence[str]) -> bool:
+    """Whether nothing else is wrong: the row is tried once more, killed elsewhere."""
+    return len(problems) == 1 and problems[0] in BY_CHANCE
 
 
 def of_proofs(

@@ -4,7 +4,14 @@ import pytest
 
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.snapshots.proof import Proof
-from tests.certify.row_rules import PromiseLog, of_promise, of_proofs
+from tests.certify.row_rules import (
+    EARLY,
+    LATE,
+    PromiseLog,
+    by_chance,
+    of_promise,
+    of_proofs,
+)
 from tests.certify.table import CertifyRow, NoProof
 
 WHY = "draws from os.urandom"
@@ -99,3 +106,11 @@ def test_where_nothing_need_be_resumed_no_proof_is_missed() -> None:
     assert of_proofs(HIDDEN, [], bits=False, required=False) == []
     assert of_proofs(EXACT, [proof(Proof.DIFFERS)], bits=True, required=False)
     assert of_proofs(EXACT, [proof(Proof.PROVED)], bits=False, required=False)
+
+
+def test_what_a_busy_moment_does() -> None:
+    """It is tried again; what else is wrong is not covered by that."""
+    assert by_chance([EARLY])
+    assert by_chance([LATE])
+    for wrong in ([], ["promised, and not the same bits"], [LATE, "other"]):
+        assert not by_chance(wrong)
