@@ -5,7 +5,7 @@ the first in time. What training outlived is no sign at all.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from supervisor.core.causes import Cause
@@ -19,7 +19,8 @@ from supervisor.core.diagnosis.exit_status import (
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
 from supervisor.core.diagnosis.result import Reason, ReasonSource
 from supervisor.core.diagnosis.signatures.all_rows import BY_ID
-from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
+from supervisor.core.diagnosis.signatures.ending_rows import GOES_ON, LAST_LINES
+from supervisor.core.diagnosis.signatures.script_rows import NO_DEVICE, READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
     EXCEPTION,
@@ -39,7 +40,9 @@ OUTLIVED = 2
 """So many new signs of progress after a line mean that training outlived it."""
 _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 """TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
-_MILD = re.compile(r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d")
+_MILD = re.compile(
+    r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d|: I (?:tensorflow|external|xla)/"
+)
 """``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py), and what glog and abseil
 mark as information: the program goes on, so that what it says is no more than a hint."""
 _SAYS_IT_FAILED = frozenset(
@@ -97,7 +100,7 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
     """
     yield from _crash_claims(evidence)
     yield from kernel_claims(evidence)
-    for hit in evidence.fault.hits:
+    for hit in _beyond_words(evidence.fault.hits):
         yield _from(_claim(hit), ReasonSource.FAULT, line=hit.line)
     for claim in _log_claims(evidence, outlived=outlived):
         # What a script handled says nothing of the exception that ended it.
@@ -121,7 +124,7 @@ def kernel_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
     return (
         _from(_claim(hit), ReasonSource.KERNEL, line=None)
-        for hit in evidence.kernel.hits
+        for hit in _beyond_words(evidence.kernel.hits)
     )
 
 
@@ -181,20 +184,26 @@ def opening(text: str) -> str:
 def _said_by(above: str, last: str) -> Iterator[Hit]:
     """What is known of an exception: of its own line, and of the traceback ``above`` it
     what that line does not say as well (there it may be quoted from the source)."""
-    own = scan(f"{last}\n".encode(errors="replace")).hits
+    own = _beyond_words(scan(f"{last}\n".encode(errors="replace")).hits)
     yield from own
     known = {hit.signature for hit in own} | {"python.traceback"}
-    for hit in scan(f"{above}\n".encode(errors="replace")).hits:
+    for hit in _beyond_words(scan(f"{above}\n".encode(errors="replace")).hits):
         if hit.signature not in known:
             yield hit
 
 
+def _beyond_words(hits: Sequence[Hit]) -> list[Hit]:
+    """Those of rows that know more than the words that logs end with."""
+    return [hit for hit in hits if BY_ID[hit.signature].where is not Where.END]
+
+
 def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]:
     log = evidence.log
+    without_device = any(hit.signature == NO_DEVICE for hit in log.hits)
     for hit in log.hits:
-        worth = outlived or not _outlived(hit, log)
+        worth = (outlived or not _outlived(hit, log)) and _said_in_time(hit, evidence)
         if worth and not (_belied(hit, evidence) or _known_better(hit, evidence)):
-            yield _claim(hit)
+            yield _claim(hit, earnest=without_device)
     yield from _lost_losses(evidence)
 
 
@@ -211,16 +220,30 @@ def _lost_losses(evidence: Evidence) -> Iterator[ScoredSignal]:
             yield ScoredSignal(weight, order, Cause.NON_FINITE_LOSS, reason)
 
 
-def _claim(hit: Hit) -> ScoredSignal:
+def _claim(hit: Hit, *, earnest: bool = False) -> ScoredSignal:
+    """``earnest``: it ended for want of a device, for which a warning may name the reason."""
     row, order = BY_ID[hit.signature], hit.line
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
-    weight = min(row.weight, HINT) if _MILD.search(hit.text) else row.weight
+    why = earnest and row.cause in {Cause.VERSION_MISMATCH, Cause.GPU_HARDWARE}
+    mild = _MILD.search(hit.text) is not None and not why
+    weight = min(row.weight, HINT) if mild else row.weight
     return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
 
 
 def _reason(hit: Hit) -> Reason:
     return Reason(hit.text, hit.signature, hit.line)
+
+
+def _said_in_time(hit: Hit, evidence: Evidence) -> bool:
+    """Whether ``hit`` says what it says where that tells something: of words that any
+    program ends with, at the end of a log of which nothing else is known."""
+    if BY_ID[hit.signature].where is not Where.END:
+        return True
+    log = evidence.log
+    near = hit.line > log.lines - LAST_LINES and evidence.log_only
+    quiet = GOES_ON.search(hit.text) or any(one.line == hit.line for one in log.progress)
+    return near and not quiet
 
 
 def _outlived(hit: Hit, log: LogFindings) -> bool:

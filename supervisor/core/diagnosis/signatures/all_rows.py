@@ -9,6 +9,8 @@ One row a fact, each with the source of the message format. The tables lie by st
 - ``process_rows``: collectives, the ends of processes, schedulers, disks
 - ``data_rows``: data and files
 - ``script_rows``: losses that are no numbers, scripts at fault
+- ``message_rows``: numbers of statuses, messages without their type
+- ``ending_rows``: what any program says last
 
 Rules of reading, in ``recognise``: a benign row takes the whole line for itself, and so
 does one of a line that guesses. Of the others, one that names a cause speaks for the line
@@ -24,13 +26,15 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures import (
     cuda_rows,
     data_rows,
+    ending_rows,
     library_rows,
     memory_rows,
+    message_rows,
     process_rows,
     script_rows,
     version_rows,
 )
-from supervisor.core.diagnosis.signatures.signature import HINT, Role, Signature
+from supervisor.core.diagnosis.signatures.signature import HINT, Role, Signature, Where
 
 SIGNATURES: tuple[Signature, ...] = (
     *memory_rows.ROWS,
@@ -40,6 +44,8 @@ SIGNATURES: tuple[Signature, ...] = (
     *process_rows.ROWS,
     *data_rows.ROWS,
     *script_rows.ROWS,
+    *message_rows.ROWS,
+    *ending_rows.ROWS,
 )
 
 LAST_RESORTS = frozenset({"python.any_exception", "library.raised"})
@@ -107,8 +113,9 @@ def recognise(line: str) -> Signature | None:
     return max(found, key=_telling, default=None)
 
 
-def _telling(row: Signature) -> tuple[bool, bool, int]:
+def _telling(row: Signature) -> tuple[bool, bool, bool, int]:
     """What says more of a line is larger: the exception's type, where it names no cause,
     less than a message that does."""
     named = row.cause is not Cause.UNKNOWN and row.weight > HINT
-    return row.id not in LAST_RESORTS, named, row.weight
+    knows = row.where is not Where.END
+    return knows, row.id not in LAST_RESORTS, named, row.weight
