@@ -19,7 +19,12 @@ from supervisor.core.diagnosis.exit_status import (
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
 from supervisor.core.diagnosis.result import Reason, ReasonSource
 from supervisor.core.diagnosis.signatures.all_rows import BY_ID
-from supervisor.core.diagnosis.signatures.ending_rows import GOES_ON, LAST_LINES
+from supervisor.core.diagnosis.signatures.ending_rows import (
+    GOES_ON,
+    LAST_LINES,
+    LEVEL,
+    LOST_LOSS,
+)
 from supervisor.core.diagnosis.signatures.script_rows import NO_DEVICE, READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
@@ -242,8 +247,11 @@ def _said_in_time(hit: Hit, evidence: Evidence) -> bool:
         return True
     log = evidence.log
     near = hit.line > log.lines - LAST_LINES and evidence.log_only
-    quiet = GOES_ON.search(hit.text) or any(one.line == hit.line for one in log.progress)
-    return near and not quiet
+    if hit.signature == LOST_LOSS:
+        return near
+    last = LEVEL.search(hit.text) is not None or hit.text == log.last_line
+    trained = any(one.line >= hit.line for one in log.progress)
+    return near and last and not trained and GOES_ON.search(hit.text) is None
 
 
 def _outlived(hit: Hit, log: LogFindings) -> bool:

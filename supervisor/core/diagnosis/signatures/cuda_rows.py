@@ -213,7 +213,7 @@ DRIVER = (
         "driver.pcie_fatal",
         Cause.GPU_HARDWARE,
         CAUSE,
-        rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)",
+        rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)|SXid\b.*(?<!-)\bFatal\b",
         src="linux: drivers/pci/pcie/aer.c",
     ),
 )

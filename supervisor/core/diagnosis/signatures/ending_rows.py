@@ -4,7 +4,7 @@ No list has every message. But the last lines of a log that ends in a failure sa
 words that most programs share ("could not", "expected … but got", "Error: …"), and what
 they are said of tells the cause's kind. These rows count only there (``Where.END``), and
 yield to each row that knows more. A line that says how the program goes on
-(``GOES_ON``) is none of them.
+(``GOES_ON``) is none of them; without a logger's level (``LEVEL``) only the very last is.
 """
 
 import re
@@ -19,6 +19,12 @@ from supervisor.core.diagnosis.signatures.signature import (
 
 LAST_LINES = 3
 """Lines at the end of a log in which these rows count."""
+LEVEL = re.compile(
+    r"(?:^|[\s\[|<(:])(?:ERROR|FATAL|CRITICAL|SEVERE|FAILED|[Ee]rror|[Ff]atal|[Pp]anic|E)"
+    r"(?:\]|>|:|\s*[|:)-])|\w(?:Error|Exception)\b|['\"](?:error|fatal|critical)['\"]"
+)
+LOST_LOSS = "end.loss_not_finite"
+"""Row of a loss that is no number, in a line of progress."""
 GOES_ON = re.compile(
     r"[Ww]arn|WARN|INFO\b|DEBUG|NOTICE|^\[?[WIDN]\d{4}|: [WI] |^\W*[WI] \w|[Ff]all(?:s|ing)?"
     r"[- ]?back|[Ss]kip|[Ii]gnor|[Rr]etr(?:y|ies)|[Cc]ontinu|[Ii]nstead|[Dd]efault|ptional"
@@ -26,6 +32,7 @@ GOES_ON = re.compile(
     r"|\bmight\b|no longer|[Oo]verrid|will be|will use|\b[Uu]sing\b|[Tt]rying|[Rr]esum"
     r"|[Rr]ecover|some optimizations|[Rr]unning with|\bwithout\b|long term|\bbug\b"
     r"|\blogs? failed|^\s*(?:def|raise|return|#|//) |\b0 (?:missing|corrupt|failed)|not streaming|\balready\b|to plot|[Nn]o action"
+    r"|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
     r"|\.cc:\d+\]|kernel:|^\[ *\+?\d+\.\d+\]|nvidia 0000:|Response code: 404"
 )
 """What a warning says besides: another way, another try, no effect."""
@@ -41,6 +48,7 @@ ROWS = (
         r"(?:the )?user|[Kk]eyboard ?[Ii]nterrupt|[Uu]ser interrupt|INTERRUPTED\b|INTERRUPTED_"
         r"|\bEVICTED\b|PREEMPTED\b|NO_CAPACITY|Connection to \S+ closed by remote"
         r"|client_loop: send disconnect|Write failed: Broken pipe|[Ss]top requested"
+        r"|Force Terminated|interruption notice|JobState=(?:TIMEOUT|CANCELLED|PREEMPTED|NODE)"
         r"|(?:terminated|stopped|killed) by (?:signal (?:15|2|1)\b|SIG(?:TERM|INT|HUP))"
         r"|[Cc]aught signal (?:15|2|1)\b|[Ss]ignal (?:15|2) received|nstance .{0,30}terminat"
         r"|[Tt]ime limit .{0,30}(?:reached|exceeded)|maximum run ?time|[Dd]eadline ?[Ee]xceeded"
@@ -106,6 +114,16 @@ ROWS = (
         where=Where.END,
     ),
     cascade(
+        LOST_LOSS,
+        Cause.NON_FINITE_LOSS,
+        _NAMED,
+        rx=r"(?<!val )(?<!Val )(?<!ation )(?<!eval )(?<!test )(?<!Test )(?<!val[_/-])"
+        r"(?:\b|train\w*[-_/ ])(?:[Ll]oss|cross[-_ ]?entropy|[Pp]erplexity|ppl|nll|logloss"
+        r"|rmse|[Cc]ost)\b['\"]?[\s:=|]{1,4}[-+]?(?:nan|NaN|NAN)\b",
+        src="mxnet: callback.py, xgboost: callback.py, fairseq and others: progress",
+        where=Where.END,
+    ),
+    cascade(
         "end.not_finite",
         Cause.NON_FINITE_LOSS,
         _NAMED,
@@ -146,31 +164,46 @@ ROWS = (
         "end.wrong_input",
         Cause.USER_ERROR,
         _NAMED - 2,
-        rx=r"(?:^|\W)[Nn]o (?:[\w./-]+ ){1,4}(?:found|specified|provided|given|available"
-        r"|exists?|selected|defined)\b|(?:does|do|did) ?n[o']t (?:exist|match|contain|have"
-        r"|support|fit)|\bnot (?:found|exist|supported|implemented|defined|valid|allowed"
-        r"|recogni[sz]ed|specified|provided|installed|permitted|divisible|a valid)\b"
-        r"|[Nn]o such |\b(?:must|should) (?:be|have|not|match|contain|equal|specify|provide)\b"
-        r"|\b[Ii]nvalid |[Uu]nknown |[Uu]nrecogni[sz]ed |[Uu]nexpected |[Uu]nsupported "
-        r"|[Ee]xpect(?:s|ed|ing)\b.{0,90}(?:\bgot\b|\bfound\b|received|\bbut\b|\bis\b)"
-        r"|[Mm]ismatch|[Mm]issing (?!ranks)|[Pp]lease (?:check|verify|specify|provide|set|install|make"
-        r"|ensure|use|pass|run|choose|give)|[Pp]ermission denied|is required\b"
-        r"|(?:[Cc]ould not|[Cc]ouldn't|[Cc]annot|[Cc]an't|[Uu]nable to) "
-        r"|(?:Value|Type|Key|Index|Attribute|Name|Assertion|Import|ModuleNotFound|Syntax"
-        r"|NotImplemented|Runtime|ZeroDivision)Error\b|^[Uu]sage: |out of (?:range|bounds)",
+        rx=r"(?:^|\W)[Nn]o (?:[\w./-]+ ){0,3}(?:data|images?|samples?|files?|records?|examples?"
+        r"|annotations?|labels?|inputs?|classes)\b.{0,40}(?:found|available|given|provided|in )"
+        r"|(?:does|do|did) ?n[o']t (?:exist|match|fit)|[Ee]xpect(?:s|ed|ing)\b.{0,90}(?:\bgot\b"
+        r"|received|\bbut\b)|\b(?:must|should) (?:be|have|not|match|contain|equal|specify)\b"
+        r"|[Pp]lease (?:check|verify|specify|provide|make sure|ensure)|^[Uu]sage: "
+        r"|Execution halted|out of (?:range|bounds)|(?:Value|Type|Key|Index|Attribute|Name"
+        r"|Assertion|Import|ModuleNotFound|Syntax|NotImplemented|ZeroDivision)Error\b",
         src=_WORDS,
+        where=Where.END,
+    ),
+    cascade(
+        "end.level_of_input",
+        Cause.USER_ERROR,
+        _NAMED - 2,
+        rx=rf"^(?=.*(?:{LEVEL.pattern})).*(?:(?:does|do|did) ?n[o']t |\bnot "
+        r"|\b[Nn]o (?:such|valid|module|file|data|image|match|default|config|label)"
+        r"|\b[Ii]nvalid |[Uu]nknown |[Uu]nrecogni[sz]ed |[Uu]nexpected |[Uu]nsupported "
+        r"|[Mm]ismatch|[Mm]issing (?!ranks)|[Pp]lease |[Pp]ermission denied|is required\b"
+        r"|[Cc]ould ?n[o']t |[Cc]annot |[Cc]an't |[Uu]nable to |[Bb]ad )",
+        src=_WORDS,
+        where=Where.END,
+    ),
+    cascade(
+        "end.level_alone",
+        Cause.UNKNOWN,
+        HINT + 1,
+        rx=rf"^(?=.*(?:{LEVEL.pattern})).*(?:[Ff]ailed|[Ff]ailure|\b[Ff]atal\b|[Ee]rror\b"
+        r"|ERROR|CRITICAL|SEVERE|[Ee]xception\b).{0,4}(?:\W[A-Za-z'\"\[(]|$)",
+        src=_WORDS + ", of a line with the level of an error",
         where=Where.END,
     ),
     cascade(
         "end.failed",
         Cause.UNKNOWN,
         HINT + 1,
-        rx=r"\b(?:[Ff]ailed|[Ff]ailure|FAILED|FAILURE|[Aa]bort(?:ed|ing)|ABORTED|[Tt]erminated"
-        r"|[Cc]rash(?:ed)?|CRASHED|died|[Ff]atal|FATAL|[Gg]iving up|[Uu]nrecoverable|panicked)\b"
-        r"|\b(?:[Ee]xiting|[Qq]uitting)(?: with|\b.{0,20}error)"
-        r"|(?:^|[\s\[|<])(?:ERROR|CRITICAL|[Ee]rror|SEVERE)(?:\]|>|:|\s*[|:-])\s*[A-Za-z'\"\[(]"
-        r"|\w{3,}(?:Exception|Error)\b(?: occurred|:|\()",
-        src=_WORDS + ", the levels of their loggers among them",
+        rx=r"\b(?:[Rr]un|[Jj]ob|[Tt]raining|[Tt]ask|[Pp]ipeline|[Ee]xperiment|[Ss]cript|[Pp]rogram"
+        r"|[Cc]ommand|[Ee]xecution|[Ss]tep|[Pp]rocess|[Tt]rial)\b.{0,40}(?:\b[Ff]ailed\b"
+        r"|\b[Cc]rashed\b|\b[Aa]borted\b|\bdied\b)|\b(?:FAILED|ABORTED|CRASHED)\b"
+        r"|[Aa]borting\b|[Gg]iving up|[Uu]nrecoverable|panicked|[Ee]xiting(?: with|\b.{0,20}rror)",
+        src=_WORDS,
         where=Where.END,
     ),
 )

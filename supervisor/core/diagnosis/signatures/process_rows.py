@@ -76,7 +76,7 @@ ROWS = (
         EXCEPTION - 4,
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
-        r"|client socket has (?:timed out|failed to connect)|Rendezvous(?:Timeout|Connection|Closed)"
+        r"|client socket has timed out|^(?!\[W|W\d).*client socket has failed to con|Rendezvous(?:Timeout|Connection|Closed)"
         r"|connection to the C10d store|lost communication with a remote|failed to connect to all"
         r"|unable to reliably start one or more daemons|PMIX ERROR|PMI2_Init failed"
         r"|HCCL.{0,40}(?:[Ee]rror|fail|time)|\bEI000\d\b|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
@@ -289,6 +289,7 @@ ROWS = (
         r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
         r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"
+        r"|[Ss]pot interruption|(?:[Ii]nstance|VM) will be (?:terminated|stopped)"
         r"|termination is imminent|Power key pressed|System is powering down"
         r"|The system (?:is going down|will (?:reboot|power off|suspend))",
         src="slurm: slurmd/slurmstepd; LSF; PBS; systemd: src/login/logind-action.c",

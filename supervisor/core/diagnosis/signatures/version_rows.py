@@ -5,6 +5,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
     EXCEPTION,
     HINT,
+    LIBRARY,
     cascade,
     row,
 )
@@ -117,10 +118,16 @@ ROWS = (
         rf"|ImportError: cannot import name '\w+' from (?:partially initialized module )?"
         rf"'{_LIBRARY}\b[\w.]*'|ImportError: cannot import name '\w+' from '(?:[\w.]+)' "
         rf"\(.*(?:site|dist)-packages"
-        rf"|No module named '?{_LIBRARY}\.\w"
         r"|Could not interpret (?:optimizer|loss) identifier.*<|PY_SSIZE_T_CLEAN macro must",
         src="cpython: Objects/moduleobject.c: one library looked for what another, of "
         "another version, does not have",
+    ),
+    row(
+        "version.module_moved",
+        Cause.VERSION_MISMATCH,
+        LIBRARY - 10,
+        rx=rf"No module named '?{_LIBRARY}\.\w",
+        src="cpython: Lib/importlib/_bootstrap.py: it is in other versions of the library",
     ),
     row(
         "version.said",
