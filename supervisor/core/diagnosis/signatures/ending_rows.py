@@ -178,7 +178,7 @@ ROWS = (
         "end.level_of_input",
         Cause.USER_ERROR,
         _NAMED - 2,
-        rx=rf"^(?=.*(?:{LEVEL.pattern})).*(?:(?:does|do|did) ?n[o']t |\bnot "
+        rx=rf"^(?=.*(?:{LEVEL.pattern})).*(?:(?:does|did) ?n[o']t |\bdon't |\bnot "
         r"|\b[Nn]o (?:such|valid|module|file|data|image|match|default|config|label)"
         r"|\b[Ii]nvalid |[Uu]nknown |[Uu]nrecogni[sz]ed |[Uu]nexpected |[Uu]nsupported "
         r"|[Mm]ismatch|[Mm]issing (?!ranks)|[Pp]lease |[Pp]ermission denied|is required\b"
@@ -190,7 +190,7 @@ ROWS = (
         "end.level_alone",
         Cause.UNKNOWN,
         HINT + 1,
-        rx=rf"^(?=.*(?:{LEVEL.pattern})).*(?:[Ff]ailed|[Ff]ailure|\b[Ff]atal\b|[Ee]rror\b"
+        rx=rf"^(?!--- )(?=.*(?:{LEVEL.pattern})).*(?:[Ff]ailed|[Ff]ailure|\b[Ff]atal\b|[Ee]rror\b"
         r"|ERROR|CRITICAL|SEVERE|[Ee]xception\b).{0,4}(?:\W[A-Za-z'\"\[(]|$)",
         src=_WORDS + ", of a line with the level of an error",
         where=Where.END,
