@@ -24,6 +24,7 @@ from supervisor.core.diagnosis.signatures.ending_rows import (
     LAST_LINES,
     LEVEL,
     LOST_LOSS,
+    RANKS_MISSING,
 )
 from supervisor.core.diagnosis.signatures.script_rows import NO_DEVICE, READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import (
@@ -247,7 +248,7 @@ def _said_in_time(hit: Hit, evidence: Evidence) -> bool:
         return True
     log = evidence.log
     near = hit.line > log.lines - LAST_LINES and evidence.log_only
-    if hit.signature == LOST_LOSS:
+    if hit.signature in {LOST_LOSS, RANKS_MISSING}:
         return near
     last = LEVEL.search(hit.text) is not None or hit.text == log.last_line
     trained = any(one.line >= hit.line for one in log.progress)

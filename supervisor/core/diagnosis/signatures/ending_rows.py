@@ -23,8 +23,9 @@ LEVEL = re.compile(
     r"(?:^|[\s\[|<(:])(?:ERROR|FATAL|CRITICAL|SEVERE|FAILED|[Ee]rror|[Ff]atal|[Pp]anic|E)"
     r"(?:\]|>|:|\s*[|:)-])|\w(?:Error|Exception)\b|['\"](?:error|fatal|critical)['\"]"
 )
-LOST_LOSS = "end.loss_not_finite"
-"""Row of a loss that is no number, in a line of progress."""
+LOST_LOSS, RANKS_MISSING = "end.loss_not_finite", "end.ranks_missing"
+"""Rows of a loss that is no number, in a line of progress, and of ranks that wait for
+others, which is told as a warning: no other line has to say more."""
 GOES_ON = re.compile(
     r"[Ww]arn|WARN|INFO\b|DEBUG|NOTICE|^\[?[WIDN]\d{4}|: [WI] |^\W*[WI] \w|[Ff]all(?:s|ing)?"
     r"[- ]?back|[Ss]kip|[Ii]gnor|[Rr]etr(?:y|ies)|[Cc]ontinu|[Ii]nstead|[Dd]efault|ptional"
@@ -57,15 +58,23 @@ ROWS = (
         where=Where.END,
     ),
     cascade(
+        RANKS_MISSING,
+        Cause.STALLED,
+        _NAMED,
+        rx=r"may be stuck|remainder of ranks|[Ss]talled (?:ops|ranks)|[Mm]issing ranks",
+        src="horovod: stall_inspector.cc; xla: rendezvous.cc",
+        where=Where.END,
+    ),
+    cascade(
         "end.stalled",
         Cause.STALLED,
         _NAMED,
-        rx=r"may be stuck|remainder of ranks|[Ss]talled (?:ops|ranks)|[Mm]issing ranks|[Hh]ang detected"
+        rx=r"[Hh]ang detected"
         r"|appears? to (?:be|have) (?:hung|hang|stuck|stall)|[Tt]imed out after \d+ sec"
         r"|[Nn]o (?:output|progress|activity|response|heartbeat)\b.{0,60}\b\d"
         r"|[Ss]till waiting|[Ww]aiting for .{0,90}\b\d+(?:\.\d+)? ?(?:s|sec|seconds|min\w*)\b"
         r"|blocked for \d+|[Dd]eadlock",
-        src="horovod: stall_inspector.cc; xla: rendezvous.cc; " + _WORDS,
+        src=_WORDS,
         where=Where.END,
     ),
     cascade(

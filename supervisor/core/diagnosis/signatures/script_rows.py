@@ -58,8 +58,9 @@ ROWS = (
         "numerics.scale_vanished",
         Cause.NON_FINITE_LOSS,
         CAUSE - 5,
-        rx=r"loss scale to [\d.]+e-\d+",
-        src="apex: amp/scaler.py; a scale below 1e-4: no step had finite gradients",
+        rx=r"loss scale to [\d.]+e-\d+|(?:[Gg]rad|[Ll]oss)[ _]?scaler?\b.{0,30}(?:\de-(?:0[5-9]"
+        r"|[1-9]\d)|too small)",
+        src="apex: amp/scaler.py; icefall: train.py; a scale below 1e-4: no step had finite gradients",
     ),
     raised(
         "numerics.raised",
@@ -197,6 +198,16 @@ ROWS = (
         r"|grpc|ray|dask|horovod|deepspeed|transformers|datasets|botocore)\.[\w.]*"
         r"(?:\(\w+\))?: ",
         src="cpython: traceback.py: exceptions of modules with names of their own",
+        where=Where.EXCEPTION,
+    ),
+    row(
+        "tracker.raised",
+        Cause.USER_ERROR,
+        EXCEPTION,
+        rx=r"(?:visdom|wandb|mlflow|comet_ml|neptune|clearml|tensorboardX|aim)\.[\w.]*"
+        r"(?:Error|Exception)",
+        src="visdom: __init__.py; wandb: errors; mlflow: exceptions.py: a server that the "
+        "script names is not there",
         where=Where.EXCEPTION,
     ),
     raised(

@@ -147,6 +147,8 @@ ROWS = (
         r"|Could not load library \S*(?:cudnn|cublas|nvrtc|cu\w+\d)|Could not locate zlibwapi"
         r"|invalid ELF header|cannot enable executable stack|cublasLt\S* not found"
         r"|rocBLAS error: Cannot read|TensileLibrary|unsupported GPU arch|\bgfx\d\w+ is not "
+        r"|not available in this (?:library|build|version)|GPU Tree Learner was not enabled"
+        r"|(?:not|n't) (?:been )?(?:built|compiled) with (?:GPU|CUDA|cuDNN|NCCL|MPI|TPU|ROCm)"
         r"|system not yet initialized|GPU architecture is not supported",
         src="nvlink, nvcc; pip; transformers: utils/versions.py; numpy; macOS: dyld; linux: "
         "fs/exec.c; cpython: pickle, marshal; bitsandbytes; keras; flash_attn; rocBLAS; "
