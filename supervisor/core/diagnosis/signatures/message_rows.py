@@ -110,6 +110,22 @@ UNTYPED = (
         r"|in loading state_dict for|Sizes of tensors must match|running_mean should contain",
         src="pytorch: aten/src/ATen/native, torch/csrc/autograd, nn/modules/module.py",
     ),
+    cascade(
+        "caffe.input_unreadable",
+        Cause.DATA_ERROR,
+        SYMPTOM + 2,
+        rx=r"(?:^|\W)F\d{4} [^]]*\] .*(?:No such file|mdb_status|[Cc]ould not open|[Ff]ailed to "
+        r"open|[Nn]ot found|leveldb)",
+        src="caffe: util/io.cpp, util/db_lmdb.hpp, util/db_leveldb.cpp",
+    ),
+    cascade(
+        "caffe.net_refused",
+        Cause.USER_ERROR,
+        SYMPTOM + 1,
+        rx=r"(?:^|\W)F\d{4} [^]]*\b(?:\w*net|\w*layer\w*|blob|upgrade_proto|insert_splits"
+        r"|solver\w*|reshape\w*|filler|gflags\w*)\.[ch]pp:\d+\]",
+        src="caffe: src/caffe/net.cpp, layers/*.cpp: checks of what a net is made of",
+    ),
     row(
         "errno.too_many_files",
         Cause.USER_ERROR,
@@ -141,7 +157,8 @@ UNTYPED = (
         r"|Could not override '|Key '\w+' is not in struct|error: the following arguments"
         r"|unrecognized arguments|[Uu]nrecognized option|invalid option -- "
         r"|Fatal Python error: init_fs_encoding|Error parsing text-format"
-        r"|No such command",
+        r"|No such command|^\S*sh: (?:line \d+: )?\S+: (?:Permission denied|No such file)"
+        r"|submission failed: Invalid|not enough slots available",
         src="absl: flags; click: exceptions.py; hydra; omegaconf; protobuf: text_format.cc; "
         "bash",
     ),

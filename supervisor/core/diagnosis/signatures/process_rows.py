@@ -76,7 +76,7 @@ ROWS = (
         EXCEPTION - 4,
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
-        r"|client socket has timed out|^(?!\[W|W\d).*client socket has failed to con|Rendezvous(?:Timeout|Connection|Closed)"
+        r"|client socket has timed out|^(?!\[W|W\d).*client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
         r"|connection to the C10d store|lost communication with a remote|failed to connect to all"
         r"|unable to reliably start one or more daemons|PMIX ERROR|PMI2_Init failed"
         r"|HCCL.{0,40}(?:[Ee]rror|fail|time)|\bEI000\d\b|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
@@ -367,7 +367,7 @@ ROWS = (
         CAUSE + 5,
         rx=r"No space left on device|Errno (?:28|122)\]|errno = 28\b|\bENOSPC\b"
         r"|isk quota exceeded|not enough space on the disk|WinError 112\]"
-        r"|database or disk is full|out of disk space|No usable temporary directory|condition: \[DiskPressure|\bEDQUOT\b"
+        r"|database or disk is full|out of disk space|No usable temporary directory|OutOfDiskError|condition: \[DiskPressure|\bEDQUOT\b"
         r"|Usage of EmptyDir volume|iostream error"
         r"|Insufficient disk space"
         r"|resource: ephemeral-storage|local storage usage exceeds",
@@ -394,6 +394,11 @@ ROWS = (
         "nccl.slower_path",
         "failed to IPC register userbuff",
         src="nccl: transport/p2p.cc, before 2.26; it goes on without",
+    ),
+    benign(
+        "glib.logged",
+        rx=r"-(?:CRITICAL|WARNING) \*\*: ",
+        src="glib: glib/gmessages.c, of the desktop's libraries",
     ),
     benign(
         "scheduler.quiet",

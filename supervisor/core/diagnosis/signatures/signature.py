@@ -93,7 +93,7 @@ _ENDED = (
     "|xited with (?:status |exit )?code|xited with status|exitcode|exitCode"
     "|return code|returncode|non-zero status of|ExitCode"
 )
-_BETWEEN = r"['\"]?\s*[:=(]?\s*"
+_BETWEEN = r"['\"]?\s*(?:[:=(]|is\b|was\b)?\s*"
 
 
 def ended_with(*numbers: int) -> str:

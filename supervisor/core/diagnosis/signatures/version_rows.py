@@ -104,7 +104,7 @@ ROWS = (
         CAUSE - 5,
         rx=r"library was compiled to use \S+ instructions|different CUDA major versions"
         r"|binary incompatibility|compiled against A[PB]I version"
-        r"|Descriptors cannot be created directly|Detected incompatible Protobuf"
+        r"|Descriptors cannot (?:not )?be created directly|Detected incompatible Protobuf"
         r"|Torch not compiled with CUDA|Found no NVIDIA driver"
         r"|(?:Error|requires).*requires TensorFlow (?:version|>=)",
         src="tensorflow: platform/cpu_feature_guard.cc; numpy; protobuf; pytorch",
