@@ -45,7 +45,9 @@ ROWS = (
         r"|broken (?:data stream|PNG)|UnidentifiedImageError|libpng error: "
         r"|Error: .*imread_|!_?s(?:rc|size)\.empty\(\)|DecompressionBombError|moov atom not"
         r"|Invalid data found when processing|NoBackendError|LibsndfileError|Format not recogni"
-        r"|premature end of data segment|DECORDError",
+        r"|premature end of data segment|DECORDError|NVJPEG (?:error|_STATUS)|ImageFileError"
+        r"|Unable to determine ImageIO reader|RasterioIOError|InvalidDicomError|InvalidDataError"
+        r"|[Ff]ailed to (?:open|decode) (?:the )?(?:audio|video|image)|wave\.Error: ",
         src="tensorflow: kernels/image/decode_image_op.cc; Pillow; OpenCV",
     ),
     row(
@@ -72,7 +74,9 @@ ROWS = (
         r"|HDF5-DIAG: Error detected|inflate\(\) failed|disk image is malformed|lmdb\.(?:Corr|Inv)"
         r"|Parquet magic bytes|NonMatching(?:Checksum|Splits)|[Cc]hecksum mismatch"
         r"|(?:hash|md5|MD5|sha256) mismatch|Corruption: |File not found: .*lmdb"
-        r"|MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)|EOFError: Ran out of input|magic string is not correct",
+        r"|MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)|containing pickled data when allow_pickle|EOF: reading array data|mmap length is great"
+        r"|struct\.error: unpack|hecksum does not match|Error opening .zarr. driver|LustreError"
+        r"|EOFError: Ran out of input|magic string is not correct",
         src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; numpy",
     ),
     row(

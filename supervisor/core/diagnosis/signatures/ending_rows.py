@@ -128,8 +128,9 @@ ROWS = (
         _NAMED,
         rx=r"(?<!val )(?<!Val )(?<!ation )(?<!eval )(?<!test )(?<!Test )(?<!val[_/-])"
         r"(?:\b|train\w*[-_/ ])(?:[Ll]oss|cross[-_ ]?entropy|[Pp]erplexity|ppl|nll|logloss"
-        r"|rmse|[Cc]ost)\b['\"]?[\s:=|]{1,4}[-+]?(?:nan|NaN|NAN)\b",
-        src="mxnet: callback.py, xgboost: callback.py, fairseq and others: progress",
+        r"|rmse|[Cc]ost)\b['\"]?[\s:=|]{1,4}[-+]?(?:nan|NaN|NAN)\b"
+        r"|^\W*[\w/ ]*(?:\bKL|\bkl|_kl|loss|Loss|entropy|grad_norm)\w*\s*\|\s*nan\b",
+        src="baselines: logger.py, mxnet: callback.py, xgboost: callback.py, fairseq and others: progress",
         where=Where.END,
     ),
     cascade(

@@ -246,7 +246,7 @@ ROWS = (
         "slurm.oom_kill",
         Cause.HOST_OOM,
         CAUSE + 10,
-        rx=r"oom[-_]kill event|OOM Killed|[Ee]xceeded (?:job|step) memory limit"
+        rx=r"oom[-_]kill event|OOM Killed|tasks? [\d,-]+: Out Of Memory|[Ee]xceeded (?:job|step) memory limit"
         r"|State: OUT_OF_MEMORY|\bOUT_OF_MEMORY\s+0:125|cgroup out-of-memory handler",
         src="slurm: src/plugins/task/cgroup, slurmd/slurmstepd",
     ),
@@ -343,7 +343,7 @@ ROWS = (
         Cause.HOST_OOM,
         SYMPTOM + 2,
         rx=ended_with(-9, 137)
-        + r"|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
+        + r"|tasks? [\d,-]+: Killed|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
         r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated by signal SIGKILL"
         r"|TerminatedWorkerError",
         src="torch: elastic/multiprocessing/errors; subprocess; joblib",

@@ -158,7 +158,8 @@ UNTYPED = (
         r"|unrecognized arguments|[Uu]nrecognized option|invalid option -- "
         r"|Fatal Python error: init_fs_encoding|Error parsing text-format"
         r"|No such command|^\S*sh: (?:line \d+: )?\S+: (?:Permission denied|No such file)"
-        r"|submission failed: Invalid|not enough slots available",
+        r"|/dev/(?:kfd|dri|nvidia|accel)\S*:? .{0,30}(?:Permission denied|resource busy)"
+        r"|TPU is already in use|submission failed: Invalid|not enough slots available",
         src="absl: flags; click: exceptions.py; hydra; omegaconf; protobuf: text_format.cc; "
         "bash",
     ),

@@ -101,7 +101,8 @@ ROWS = (
         Cause.UNKNOWN,
         SYMPTOM - 2,
         rx=failed_with()
-        + r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
+        + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
+        r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
         r"|replica\(s\) failed",
         src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
     ),
@@ -216,7 +217,7 @@ ROWS = (
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
         r"|terminating (?:due to|with) uncaught (?:foreign )?exception"
-        r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6"
+        r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6|tasks? [\d,-]+: Aborted"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
         r"|^Check failed: |(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
         r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.cpp:|\.cuh?:|\.hpp:|\.h:)\d+\] "
@@ -319,7 +320,8 @@ ROWS = (
         r"|\bSIGHUP\b.*(?:received|closing)"
         r"|killed by signal: (?:Terminated|Hangup|Interrupt)"
         r"|(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling)\W+(?:\w+\W+)?SIG(?:TERM|INT|HUP|USR1)\b"
-        r"|Detected KeyboardInterrupt|[Rr]eceived signal\W+(?:15|2)\b|exit request"
+        r"|\*\*\* SIG(?:TERM|INT|HUP) \(@|\(Termination signal\)|aborting due to control-C event"
+        r"|tasks? [\d,-]+: Terminated|Detected KeyboardInterrupt|[Rr]eceived signal\W+(?:15|2)\b|exit request"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )terminated\b|Received \d+ death signal",
         src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, DataLoader.cpp",
     ),
@@ -347,7 +349,7 @@ ROWS = (
         "process.stalled",
         Cause.STALLED,
         EXCEPTION - 2,
-        rx=r"^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
+        rx=r"nfs: server \S+ not responding|^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
         r"|Termination timeout for|deadlock detected|no progress for \d+",
         src="cpython: faulthandler.c; xla: service/rendezvous.cc; linux: watchdog.c",
     ),

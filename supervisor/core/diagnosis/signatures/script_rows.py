@@ -33,6 +33,7 @@ ROWS = (
         rx=r"Invalid loss, terminating|NaN loss during|diverged with loss"
         r"|NanLossDuringTraining|[Ll]oss is (?:nan|NaN|inf)|[Ll]oss.*is not finite"
         r"|[Ll]oss became (?:NaN|infinite) (?:at|between) step|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
+        r"|found (?:NaN|Inf) in|Unexpected result (?:nan|inf)|\w has invalid values|contains `inf`"
         r"|Skipped \d+ iterations in a row|ignored a value of (?:nan|inf)"
         r"|[Ll]oss (?:went to|exploded|has diverged|turned|was) ?(?:nan|NaN|inf|\W)"
         r"|(?:[Ee]ncountered|[Dd]etected|[Gg]ot) (?:a )?(?:nan|NaN|NAN|non-finite) (?:in )?"
@@ -173,6 +174,18 @@ ROWS = (
         "JaxRuntimeError",
         rx=r": (?:DEADLINE_EXCEEDED|UNAVAILABLE|CANCELLED)",
         src="jaxlib: distributed runtime; single processes have no deadlines",
+    ),
+    raised(
+        "xla.callback_raised",
+        Cause.USER_ERROR,
+        EXCEPTION + 1,
+        "XlaRuntimeError",
+        "JaxRuntimeError",
+        "InternalError",
+        "UnknownError",
+        rx=r": .*\b(?:Value|Type|Key|Index|Attribute|Runtime|Assertion|Name|NotImplemented"
+        r"|ZeroDivision)Error: ",
+        src="jaxlib: xla_python; tensorflow: script_ops.py: what a callback raised",
     ),
     raised(
         "library.internal",

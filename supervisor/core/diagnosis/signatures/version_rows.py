@@ -95,7 +95,7 @@ ROWS = (
         rx=r"(?:ImportError|OSError|(?<!dl)error"
         r"|Error)\b.*: cannot open shared object file"
         r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
-        r"|symbol lookup error|WinError 12[67]\]",
+        r"|symbol lookup error|WinError (?:12[67]|193)\]",
         src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
     ),
     row(
