@@ -48,6 +48,7 @@ _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 """TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
 _MILD = re.compile(
     r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d|: I (?:tensorflow|external|xla)/"
+    r"|(?:^|\]:)\[W\d* .*(?:TCPStore|socket)\.cpp"
 )
 """``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py), and what glog and abseil
 mark as information: the program goes on, so that what it says is no more than a hint."""
@@ -61,6 +62,9 @@ _SAYS_IT_FAILED = frozenset(
     }
 )
 """Rows of lines that know no more than an exit status does."""
+_WARNED = re.compile(r"^(?!.*NCCL).{0,60}\b(?:WARNING|WARN)\b[\]:| -]")
+"""The level of a logger: of what such a program can do without, a hint as well."""
+_DISPENSABLE = frozenset({Cause.DATA_ERROR, Cause.DEVICE_OOM, Cause.USER_ERROR})
 QUOTED = 3
 """Lines quoted at most."""
 _COVER = re.compile(r"Exception encountered when calling |Graph execution error:$")
@@ -232,7 +236,8 @@ def _claim(hit: Hit, *, earnest: bool = False) -> ScoredSignal:
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
     why = earnest and row.cause in {Cause.VERSION_MISMATCH, Cause.GPU_HARDWARE}
-    mild = _MILD.search(hit.text) is not None and not why
+    warned = row.cause in _DISPENSABLE and _WARNED.search(hit.text) is not None
+    mild = (warned or _MILD.search(hit.text) is not None) and not why
     weight = min(row.weight, HINT) if mild else row.weight
     return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
 

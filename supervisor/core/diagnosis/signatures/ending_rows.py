@@ -21,7 +21,7 @@ LAST_LINES = 3
 """Lines at the end of a log in which these rows count."""
 LEVEL = re.compile(
     r"(?:^|[\s\[|<(:])(?:ERROR|FATAL|CRITICAL|SEVERE|FAILED|[Ee]rror|[Ff]atal|[Pp]anic|E)"
-    r"(?:\]|>|:|\s*[|:)-])|\w(?:Error|Exception)\b|['\"](?:error|fatal|critical)['\"]"
+    r"(?:\]|>|:|\s*[|:)-])|\w(?:Error|Exception)\b|[Ii]nterrupted by|['\"](?:error|fatal|critical)['\"]"
 )
 LOST_LOSS, RANKS_MISSING = "end.loss_not_finite", "end.ranks_missing"
 """Rows of a loss that is no number, in a line of progress, and of ranks that wait for
@@ -33,7 +33,7 @@ GOES_ON = re.compile(
     r"|\bmight\b|no longer|[Oo]verrid|will be|will use|\b[Uu]sing\b|[Tt]rying|[Rr]esum"
     r"|[Rr]ecover|some optimizations|[Rr]unning with|\bwithout\b|long term|\bbug\b"
     r"|\blogs? failed|^\s*(?:def|raise|return|#|//) |\b0 (?:missing|corrupt|failed)|not streaming|\balready\b|to plot|[Nn]o action"
-    r"|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
+    r"|_get_joules|dependency resolver|dependency conflicts|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
     r"|\.cc:\d+\]|kernel:|^\[ *\+?\d+\.\d+\]|nvidia 0000:|Response code: 404"
 )
 """What a warning says besides: another way, another try, no effect."""

@@ -102,7 +102,7 @@ ROWS = (
         SYMPTOM - 2,
         rx=failed_with()
         + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
-        r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
+        r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor|_get_joules))"
         r"|replica\(s\) failed",
         src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
     ),

@@ -92,7 +92,8 @@ ROWS = (
         Cause.USER_ERROR,
         LIBRARY - 11,
         rx=r"can't open file '|error: (?:unrecognized arguments|the following arguments"
-        r"|argument .*: (?:invalid|expected))|: command not found"
+        r"|argument .*: (?:invalid|expected))"
+        r"|(?<!nvidia-smi)(?<!nvcc)(?<!rocm-smi)(?<!lspci)(?<!git): command not found"
         r"|python\S*: No module named|Error: No module named"
         r"|invalid choice: '|error: execve\(\): .*(?:No such file|Permission denied)",
         src="cpython: Modules/main.c, argparse.py; bash; slurm: slurmstepd",
