@@ -32,6 +32,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     EXCEPTION,
     HINT,
     LIBRARY,
+    SYMPTOM,
     Role,
     Where,
 )
@@ -78,6 +79,8 @@ _COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit 
 command that the script ran."""
 ONLY_VALIDATION = "loss.only_validation"
 """Signature of a validation loss that is no number, where that of training is one."""
+PRESSED = "^C"
+"""What a terminal shows of Ctrl-C (linux: drivers/tty/n_tty.c, ECHOCTL)."""
 KILLED_ELSEWHERE = "exit.sigkill"
 """... of an end by SIGKILL of a program that nobody watched."""
 UNPROMPTED = "The script raised KeyboardInterrupt itself: no signal came, and no key was pressed."
@@ -214,6 +217,9 @@ def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]
         worth = (outlived or not _outlived(hit, log)) and _said_in_time(hit, evidence)
         if worth and not (_belied(hit, evidence) or _known_better(hit, evidence)):
             yield _claim(hit, earnest=without_device)
+    if evidence.log_only and log.last_line.endswith(PRESSED):
+        pressed = Reason(log.last_line, "end.interrupted", log.lines or None)
+        yield ScoredSignal(SYMPTOM - 1, log.lines, Cause.PREEMPTED, pressed)
     yield from _lost_losses(evidence)
 
 

@@ -165,7 +165,7 @@ AMD = (
         "amdgpu.failed",
         Cause.GPU_HARDWARE,
         HARDWARE,
-        rx=r"amdgpu.*(?:device lost from bus|uncorrectable hardware errors? detected)",
+        rx=r"amdgpu.*(?:reset failed|P resume failed|device lost from bus|uncorrectable hardware errors? detected)",
         src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_device.c, amdgpu_ras.c",
     ),
 )

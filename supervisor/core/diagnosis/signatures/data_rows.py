@@ -41,7 +41,7 @@ ROWS = (
         Cause.DATA_ERROR,
         CAUSE - 5,
         rx=r"Unknown image file format|Expected image \(JPEG|Invalid (?:JPEG|PNG|GIF)"
-        r"|using a wrong op|cannot identify image|image file is truncated"
+        r"|using a wrong op|cannot identify image|[Ii]mage file is truncated"
         r"|broken (?:data stream|PNG)|UnidentifiedImageError|libpng error: "
         r"|Error: .*imread_|!_?s(?:rc|size)\.empty\(\)|DecompressionBombError|moov atom not"
         r"|Invalid data found when processing|NoBackendError|LibsndfileError|Format not recogni"

@@ -129,7 +129,7 @@ ROWS = (
         rx=r"(?<!val )(?<!Val )(?<!ation )(?<!eval )(?<!test )(?<!Test )(?<!val[_/-])"
         r"(?:\b|train\w*[-_/ ])(?:[Ll]oss|cross[-_ ]?entropy|[Pp]erplexity|ppl|nll|logloss"
         r"|rmse|[Cc]ost)\b['\"]?[\s:=|]{1,4}[-+]?(?:nan|NaN|NAN)\b"
-        r"|^\W*[\w/ ]*(?:\bKL|\bkl|_kl|loss|Loss|entropy|grad_norm)\w*\s*\|\s*nan\b",
+        r"|nan\s+nan\s+nan\b|^\W*[\w/ ]*(?:\bKL|\bkl|_kl|loss|Loss|entropy|grad_norm)\w*\s*\|\s*nan\b",
         src="baselines: logger.py, mxnet: callback.py, xgboost: callback.py, fairseq and others: progress",
         where=Where.END,
     ),
@@ -179,7 +179,7 @@ ROWS = (
         r"|(?:does|do|did) ?n[o']t (?:exist|match|fit)|[Ee]xpect(?:s|ed|ing)\b.{0,90}(?:\bgot\b"
         r"|received|\bbut\b)|\b(?:must|should) (?:be|have|not|match|contain|equal|specify)\b"
         r"|[Pp]lease (?:check|verify|specify|provide|make sure|ensure)|^[Uu]sage: "
-        r"|Execution halted|out of (?:range|bounds)|(?:Value|Type|Key|Index|Attribute|Name"
+        r"|^No module named '\S+'$|Execution halted|out of (?:range|bounds)|(?:Value|Type|Key|Index|Attribute|Name"
         r"|Assertion|Import|ModuleNotFound|Syntax|NotImplemented|ZeroDivision)Error\b",
         src=_WORDS,
         where=Where.END,

@@ -29,7 +29,7 @@ def _numbered(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
         rf"|(?:CUDA|[Cc]uda|HIP|hip|CUresult|GPU)(?: runtime| driver| API)?[ _]?"
         rf"(?:[Ee]rr(?:or)?|ERROR|[Ff]ailure|[Ss]tatus|result)"
         rf"(?: code| number| \w+\(\))?\W{{0,3}}(?:{numbers})(?:\b(?![.,]\d)(?! ?MB)|\()"
-        rf"|\bError (?:{numbers}): \w"
+        rf"|(?<!NCCL )\bError (?:{numbers}): \w"
         rf"|(?:CUDA|[Cc]uda)\w*.{{0,80}}error code\W{{0,3}}(?:{numbers})\b",
         src=_RUNTIME,
     )

@@ -114,9 +114,9 @@ ROWS = (
         Cause.VERSION_MISMATCH,
         EXCEPTION + 3,
         # With a name that is nearly the same, the script has a slip of the pen.
-        rx=rf"AttributeError: module '{_LIBRARY}[\w.]*' has no attribute(?!.*Did you mean)"
-        rf"|ImportError: cannot import name '\w+' from (?:partially initialized module )?"
-        rf"'{_LIBRARY}\b[\w.]*'|ImportError: cannot import name '\w+' from '(?:[\w.]+)' "
+        rx=rf"(?:AttributeError: |^)module '{_LIBRARY}[\w.]*' has no attribute(?!.*Did you mean)"
+        rf"|(?:ImportError: |^)cannot import name '\w+' from (?:partially initialized module )?"
+        rf"'{_LIBRARY}\b[\w.]*'|cannot import name '\w+' from '(?:[\w.]+)' "
         rf"\(.*(?:site|dist)-packages"
         r"|Could not interpret (?:optimizer|loss) identifier.*<|PY_SSIZE_T_CLEAN macro must",
         src="cpython: Objects/moduleobject.c: one library looked for what another, of "
