@@ -78,7 +78,9 @@ _DUMP_SIGNS = (b"allocat", b"Limit: ")
 _HEADER = b"Traceback (most recent call last)"
 _TAKEN_BACK = re.compile(rb"\s*(?:The\s+)?caller\s+indicates\s+that\s+this\s+is\s+not")
 """The rest of the allocator's warning that it took another way."""
-_QUIET = re.compile(rb"(?:Exception ignored in|--- Logging error ---|Error in atexit)[^\n]*\n\s*\Z")
+_QUIET = re.compile(
+    rb"(?:Exception ignored in|--- Logging error ---|Error in atexit)[^\n]*\n\s*\Z"
+)
 
 
 @dataclass(frozen=True, slots=True)

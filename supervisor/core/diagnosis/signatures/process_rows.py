@@ -100,8 +100,7 @@ ROWS = (
         "launcher.nonzero_exit",
         Cause.UNKNOWN,
         SYMPTOM - 2,
-        rx=failed_with()
-        + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
+        rx=failed_with() + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
         r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor|_get_joules))"
         r"|replica\(s\) failed",
         src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
@@ -190,8 +189,10 @@ ROWS = (
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
         r"|access violation|Windows fatal exception: |traps: \S+\[\d+\] trap "
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )(?:bus error|illegal hardware|trace trap)"
-        r"|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136, 3221225477, 3221226505)
-        + "|" + ended_with(-1073741819, -1073740791, -1073741571, 3221225725),
+        r"|"
+        + ended_with(-11, -7, -4, -8, 139, 135, 132, 136, 3221225477, 3221226505)
+        + "|"
+        + ended_with(-1073741819, -1073740791, -1073741571, 3221225725),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
     cascade(
