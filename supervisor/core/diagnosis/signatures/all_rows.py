@@ -78,19 +78,21 @@ _GRAM = 3
 
 
 @functools.cache
-def _by_gram() -> dict[str, list[tuple[str, int]]]:
+def _by_gram(*, at_end: bool) -> dict[str, list[tuple[str, int]]]:
     """(anchor, row) by the first characters of the anchor: most lines share none."""
     found: dict[str, list[tuple[str, int]]] = {}
     for index, row in enumerate(SIGNATURES):
+        if row.where is Where.END and not at_end:
+            continue
         for anchor in row.anchors:
             found.setdefault(anchor[:_GRAM], []).append((anchor, index))
     return found
 
 
-def candidates(line: str) -> tuple[Signature, ...]:
+def candidates(line: str, *, at_end: bool = True) -> tuple[Signature, ...]:
     """The rows of which an anchor stands in ``line``, in the order of the table."""
     grams = {line[at : at + _GRAM] for at in range(len(line))}
-    known = _by_gram()
+    known = _by_gram(at_end=at_end)
     rows = {
         index
         for gram in grams & known.keys()
@@ -100,9 +102,10 @@ def candidates(line: str) -> tuple[Signature, ...]:
     return tuple(SIGNATURES[index] for index in sorted(rows))
 
 
-def recognise(line: str) -> Signature | None:
-    """The row that speaks for ``line``; None if none does."""
-    rows = candidates(line)
+def recognise(line: str, *, at_end: bool = True) -> Signature | None:
+    """The row that speaks for ``line``; None if none does. ``at_end``: whether it is one
+    of a log's last, of which all that programs say may tell."""
+    rows = candidates(line, at_end=at_end)
     if not rows:
         return None
     exception = exception_in(line)
