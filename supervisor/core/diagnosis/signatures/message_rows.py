@@ -25,12 +25,12 @@ def _numbered(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
         name,
         cause,
         weight,
-        rx=rf"(?:udaSuccess|hipSuccess|CUDA_SUCCESS)\)? ?\((?:{numbers}) vs\. 0\)"
-        rf"|(?:CUDA|[Cc]uda|HIP|hip|CUresult|GPU)(?: runtime| driver| API)?[ _]?"
-        rf"(?:[Ee]rr(?:or)?|ERROR|[Ff]ailure|[Ss]tatus|result)"
+        # Begins with one of a few letters: those the search skips ahead to.
+        rx=rf"[CcHhGE](?:(?:udaSuccess|ipSuccess|UDA_SUCCESS)\)? ?\((?:{numbers}) vs\. 0\)"
+        rf"|(?:UDA|uda|IP|ip|Uresult|PU)(?: runtime| driver| API)?[ _]?"
+        rf"(?:[Ee]rror|ERROR|[Ff]ailure|[Ss]tatus|result)"
         rf"(?: code| number| \w+\(\))?\W{{0,3}}(?:{numbers})(?:\b(?![.,]\d)(?! ?MB)|\()"
-        rf"|(?<!NCCL )\bError (?:{numbers}): \w"
-        rf"|(?:CUDA|[Cc]uda)\w*.{{0,80}}error code\W{{0,3}}(?:{numbers})\b",
+        rf"|(?<!\wE)(?<!NCCL E)rror (?:{numbers}): \w)",
         src=_RUNTIME,
     )
 

@@ -76,7 +76,7 @@ ROWS = (
         EXCEPTION - 4,
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
-        r"|client socket has timed out|^(?!\[W|W\d).*client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
+        r"|client socket has timed out|client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
         r"|connection to the C10d store|lost communication with a remote|failed to connect to all"
         r"|unable to reliably start one or more daemons|PMIX ERROR|PMI2_Init failed"
         r"|HCCL.{0,40}(?:[Ee]rror|fail|time)|\bEI000\d\b|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
