@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from operator import attrgetter, contains
 
 from supervisor.core.diagnosis.signatures.all_rows import recognise
+from supervisor.core.diagnosis.signatures.ending_rows import LAST_LINES
 from supervisor.core.diagnosis.signatures.signature import Signature, Where
 from supervisor.core.diagnosis.training_output import (
     Loss,
@@ -78,7 +79,9 @@ _DUMP_SIGNS = (b"allocat", b"Limit: ")
 _HEADER = b"Traceback (most recent call last)"
 _TAKEN_BACK = re.compile(rb"\s*(?:The\s+)?caller\s+indicates\s+that\s+this\s+is\s+not")
 """The rest of the allocator's warning that it took another way."""
-_QUIET = re.compile(rb"(?:Exception ignored in|--- Logging error ---)[^\n]*\n\s*\Z")
+_QUIET = re.compile(
+    rb"(?:Exception ignored in|--- Logging error ---|Error in atexit)[^\n]*\n\s*\Z"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +186,12 @@ class LogScanner:
             self._pending = b""
         tail = b"".join(block for _, block in self._last)[-TAIL:]
         lines = list(_numbered(tail, self._lines - tail.count(b"\n") + 1))
+        partial = bool(tail) and not tail.endswith(b"\n")
+        late = self._lines + partial - LAST_LINES
         for number, start, end in lines:
-            self._judge(tail, start, end, number)
+            self._judge(tail, start, end, number, at_end=number > late)
         text = [(number, _text(tail[start:end])) for number, start, end in lines]
         shown = [line for _, line in text if line.strip()]
-        partial = bool(tail) and not tail.endswith(b"\n")
         return LogFindings(
             hits=self._hits.all(),
             dumps=self._dumps.found(),
@@ -236,18 +240,24 @@ class LogScanner:
         return dump
 
     def _judge(
-        self, block: bytes, start: int, end: int, number: int | None = None
+        self,
+        block: bytes,
+        start: int,
+        end: int,
+        number: int | None = None,
+        *,
+        at_end: bool = False,
     ) -> None:
         """Look at one line, ``block[start:end]``; its number is counted if need be."""
         line = block[start:end]
         shape = _shape(line)
         seen = self._shapes.get(shape, 0)
-        if seen >= REPEATS:
+        if seen >= REPEATS and not at_end:
             return
         if seen or len(self._shapes) < MAX_SHAPES:
             self._shapes[shape] = seen + 1
         text = _text(line)
-        signature = recognise(text)
+        signature = recognise(text, at_end=at_end)
         if signature is None or _ignored(signature, block, start, end):
             return
         if number is None:

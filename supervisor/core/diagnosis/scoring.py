@@ -5,7 +5,7 @@ the first in time. What training outlived is no sign at all.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from supervisor.core.causes import Cause
@@ -19,12 +19,20 @@ from supervisor.core.diagnosis.exit_status import (
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
 from supervisor.core.diagnosis.result import Reason, ReasonSource
 from supervisor.core.diagnosis.signatures.all_rows import BY_ID
-from supervisor.core.diagnosis.signatures.script_rows import READ_ONLY
+from supervisor.core.diagnosis.signatures.ending_rows import (
+    GOES_ON,
+    LAST_LINES,
+    LEVEL,
+    LOST_LOSS,
+    RANKS_MISSING,
+)
+from supervisor.core.diagnosis.signatures.script_rows import NO_DEVICE, READ_ONLY
 from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
     EXCEPTION,
     HINT,
     LIBRARY,
+    SYMPTOM,
     Role,
     Where,
 )
@@ -39,7 +47,10 @@ OUTLIVED = 2
 """So many new signs of progress after a line mean that training outlived it."""
 _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 """TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
-_MILD = re.compile(r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d")
+_MILD = re.compile(
+    r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d|: I (?:tensorflow|external|xla)/"
+    r"|(?:^|\]:)\[W\d* .*(?:TCPStore|socket)\.cpp"
+)
 """``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py), and what glog and abseil
 mark as information: the program goes on, so that what it says is no more than a hint."""
 _SAYS_IT_FAILED = frozenset(
@@ -52,6 +63,9 @@ _SAYS_IT_FAILED = frozenset(
     }
 )
 """Rows of lines that know no more than an exit status does."""
+_WARNED = re.compile(r"^(?!.*NCCL).{0,60}\b(?:WARNING|WARN)\b[\]:| -]")
+"""The level of a logger: of what such a program can do without, a hint as well."""
+_DISPENSABLE = frozenset({Cause.DATA_ERROR, Cause.DEVICE_OOM, Cause.USER_ERROR})
 QUOTED = 3
 """Lines quoted at most."""
 _COVER = re.compile(r"Exception encountered when calling |Graph execution error:$")
@@ -65,6 +79,8 @@ _COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit 
 command that the script ran."""
 ONLY_VALIDATION = "loss.only_validation"
 """Signature of a validation loss that is no number, where that of training is one."""
+PRESSED = "^C"
+"""What a terminal shows of Ctrl-C (linux: drivers/tty/n_tty.c, ECHOCTL)."""
 KILLED_ELSEWHERE = "exit.sigkill"
 """... of an end by SIGKILL of a program that nobody watched."""
 UNPROMPTED = "The script raised KeyboardInterrupt itself: no signal came, and no key was pressed."
@@ -97,7 +113,7 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
     """
     yield from _crash_claims(evidence)
     yield from kernel_claims(evidence)
-    for hit in evidence.fault.hits:
+    for hit in _beyond_words(evidence.fault.hits):
         yield _from(_claim(hit), ReasonSource.FAULT, line=hit.line)
     for claim in _log_claims(evidence, outlived=outlived):
         # What a script handled says nothing of the exception that ended it.
@@ -121,7 +137,7 @@ def kernel_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
     return (
         _from(_claim(hit), ReasonSource.KERNEL, line=None)
-        for hit in evidence.kernel.hits
+        for hit in _beyond_words(evidence.kernel.hits)
     )
 
 
@@ -181,20 +197,29 @@ def opening(text: str) -> str:
 def _said_by(above: str, last: str) -> Iterator[Hit]:
     """What is known of an exception: of its own line, and of the traceback ``above`` it
     what that line does not say as well (there it may be quoted from the source)."""
-    own = scan(f"{last}\n".encode(errors="replace")).hits
+    own = _beyond_words(scan(f"{last}\n".encode(errors="replace")).hits)
     yield from own
     known = {hit.signature for hit in own} | {"python.traceback"}
-    for hit in scan(f"{above}\n".encode(errors="replace")).hits:
+    for hit in _beyond_words(scan(f"{above}\n".encode(errors="replace")).hits):
         if hit.signature not in known:
             yield hit
 
 
+def _beyond_words(hits: Sequence[Hit]) -> list[Hit]:
+    """Those of rows that know more than the words that logs end with."""
+    return [hit for hit in hits if BY_ID[hit.signature].where is not Where.END]
+
+
 def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]:
     log = evidence.log
+    without_device = any(hit.signature == NO_DEVICE for hit in log.hits)
     for hit in log.hits:
-        worth = outlived or not _outlived(hit, log)
+        worth = (outlived or not _outlived(hit, log)) and _said_in_time(hit, evidence)
         if worth and not (_belied(hit, evidence) or _known_better(hit, evidence)):
-            yield _claim(hit)
+            yield _claim(hit, earnest=without_device)
+    if evidence.log_only and log.last_line.endswith(PRESSED):
+        pressed = Reason(log.last_line, "end.interrupted", log.lines or None)
+        yield ScoredSignal(SYMPTOM - 1, log.lines, Cause.PREEMPTED, pressed)
     yield from _lost_losses(evidence)
 
 
@@ -211,16 +236,34 @@ def _lost_losses(evidence: Evidence) -> Iterator[ScoredSignal]:
             yield ScoredSignal(weight, order, Cause.NON_FINITE_LOSS, reason)
 
 
-def _claim(hit: Hit) -> ScoredSignal:
+def _claim(hit: Hit, *, earnest: bool = False) -> ScoredSignal:
+    """``earnest``: it ended for want of a device, for which a warning may name the reason."""
     row, order = BY_ID[hit.signature], hit.line
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
-    weight = min(row.weight, HINT) if _MILD.search(hit.text) else row.weight
+    why = earnest and row.cause in {Cause.VERSION_MISMATCH, Cause.GPU_HARDWARE}
+    warned = row.cause in _DISPENSABLE and _WARNED.search(hit.text) is not None
+    mild = (warned or _MILD.search(hit.text) is not None) and not why
+    weight = min(row.weight, HINT) if mild else row.weight
     return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
 
 
 def _reason(hit: Hit) -> Reason:
     return Reason(hit.text, hit.signature, hit.line)
+
+
+def _said_in_time(hit: Hit, evidence: Evidence) -> bool:
+    """Whether ``hit`` says what it says where that tells something: of words that any
+    program ends with, at the end of a log of which nothing else is known."""
+    if BY_ID[hit.signature].where is not Where.END:
+        return True
+    log = evidence.log
+    near = hit.line > log.lines - LAST_LINES and evidence.log_only
+    if hit.signature in {LOST_LOSS, RANKS_MISSING}:
+        return near
+    last = LEVEL.search(hit.text) is not None or hit.text == log.last_line
+    trained = any(one.line >= hit.line for one in log.progress)
+    return near and last and not trained and GOES_ON.search(hit.text) is None
 
 
 def _outlived(hit: Hit, log: LogFindings) -> bool:

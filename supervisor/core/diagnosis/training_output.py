@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 _PROGRESS = re.compile(
     r"\b\d+/(?:\d+|Unknown)(?=\s+(?:\[|[━╸╺]|-\s+\d|\d+m?s\b)|:|\s*\[\d\d:)"
-    r"|\b[Ee]poch\W{0,3}\d+(?:/\d+)?|\b(?:global_)?[Ss]tep\W{1,6}\d+"
+    r"|\b[Ee]poch\W{0,3}\d+(?:[/.]\d+)?|\b(?:global_)?[Ss]tep\W{1,6}\d+"
     r"|\b[Ii]ter(?:ation)?\W{1,6}\d+|\bbatch\W{1,3}\d+"
+    r"|\b[Ll]oss_\w+: \d[\d.]*"
 )
 _LOSS = re.compile(
     r"(?P<name>(?:\b(?:[Vv]al(?:id(?:ation)?)?|[Ee]val(?:uation)?|[Tt]est)[ /.-])?\b\w*[Ll]oss)"

@@ -9,6 +9,8 @@ One row a fact, each with the source of the message format. The tables lie by st
 - ``process_rows``: collectives, the ends of processes, schedulers, disks
 - ``data_rows``: data and files
 - ``script_rows``: losses that are no numbers, scripts at fault
+- ``message_rows``: numbers of statuses, messages without their type
+- ``ending_rows``: what any program says last
 
 Rules of reading, in ``recognise``: a benign row takes the whole line for itself, and so
 does one of a line that guesses. Of the others, one that names a cause speaks for the line
@@ -24,13 +26,15 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures import (
     cuda_rows,
     data_rows,
+    ending_rows,
     library_rows,
     memory_rows,
+    message_rows,
     process_rows,
     script_rows,
     version_rows,
 )
-from supervisor.core.diagnosis.signatures.signature import HINT, Role, Signature
+from supervisor.core.diagnosis.signatures.signature import HINT, Role, Signature, Where
 
 SIGNATURES: tuple[Signature, ...] = (
     *memory_rows.ROWS,
@@ -40,6 +44,8 @@ SIGNATURES: tuple[Signature, ...] = (
     *process_rows.ROWS,
     *data_rows.ROWS,
     *script_rows.ROWS,
+    *message_rows.ROWS,
+    *ending_rows.ROWS,
 )
 
 LAST_RESORTS = frozenset({"python.any_exception", "library.raised"})
@@ -72,19 +78,21 @@ _GRAM = 3
 
 
 @functools.cache
-def _by_gram() -> dict[str, list[tuple[str, int]]]:
+def _by_gram(*, at_end: bool) -> dict[str, list[tuple[str, int]]]:
     """(anchor, row) by the first characters of the anchor: most lines share none."""
     found: dict[str, list[tuple[str, int]]] = {}
     for index, row in enumerate(SIGNATURES):
+        if row.where is Where.END and not at_end:
+            continue
         for anchor in row.anchors:
             found.setdefault(anchor[:_GRAM], []).append((anchor, index))
     return found
 
 
-def candidates(line: str) -> tuple[Signature, ...]:
+def candidates(line: str, *, at_end: bool = True) -> tuple[Signature, ...]:
     """The rows of which an anchor stands in ``line``, in the order of the table."""
     grams = {line[at : at + _GRAM] for at in range(len(line))}
-    known = _by_gram()
+    known = _by_gram(at_end=at_end)
     rows = {
         index
         for gram in grams & known.keys()
@@ -94,9 +102,10 @@ def candidates(line: str) -> tuple[Signature, ...]:
     return tuple(SIGNATURES[index] for index in sorted(rows))
 
 
-def recognise(line: str) -> Signature | None:
-    """The row that speaks for ``line``; None if none does."""
-    rows = candidates(line)
+def recognise(line: str, *, at_end: bool = True) -> Signature | None:
+    """The row that speaks for ``line``; None if none does. ``at_end``: whether it is one
+    of a log's last, of which all that programs say may tell."""
+    rows = candidates(line, at_end=at_end)
     if not rows:
         return None
     exception = exception_in(line)
@@ -107,8 +116,9 @@ def recognise(line: str) -> Signature | None:
     return max(found, key=_telling, default=None)
 
 
-def _telling(row: Signature) -> tuple[bool, bool, int]:
+def _telling(row: Signature) -> tuple[bool, bool, bool, int]:
     """What says more of a line is larger: the exception's type, where it names no cause,
     less than a message that does."""
     named = row.cause is not Cause.UNKNOWN and row.weight > HINT
-    return row.id not in LAST_RESORTS, named, row.weight
+    knows = row.where is not Where.END
+    return knows, row.id not in LAST_RESORTS, named, row.weight

@@ -165,7 +165,7 @@ AMD = (
         "amdgpu.failed",
         Cause.GPU_HARDWARE,
         HARDWARE,
-        rx=r"amdgpu.*(?:device lost from bus|uncorrectable hardware errors? detected)",
+        rx=r"amdgpu.*(?:reset failed|P resume failed|device lost from bus|uncorrectable hardware errors? detected)",
         src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_device.c, amdgpu_ras.c",
     ),
 )
@@ -213,7 +213,7 @@ DRIVER = (
         "driver.pcie_fatal",
         Cause.GPU_HARDWARE,
         CAUSE,
-        rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)",
+        rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)|SXid\b.*(?<!-)\bFatal\b",
         src="linux: drivers/pci/pcie/aer.c",
     ),
 )

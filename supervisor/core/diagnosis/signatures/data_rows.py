@@ -41,9 +41,13 @@ ROWS = (
         Cause.DATA_ERROR,
         CAUSE - 5,
         rx=r"Unknown image file format|Expected image \(JPEG|Invalid (?:JPEG|PNG|GIF)"
-        r"|using a wrong op|cannot identify image|image file is truncated"
+        r"|using a wrong op|cannot identify image|[Ii]mage file is truncated"
         r"|broken (?:data stream|PNG)|UnidentifiedImageError|libpng error: "
-        r"|Error: .*imread_",
+        r"|Error: .*imread_|!_?s(?:rc|size)\.empty\(\)|DecompressionBombError|moov atom not"
+        r"|Invalid data found when processing|NoBackendError|LibsndfileError|Format not recogni"
+        r"|premature end of data segment|DECORDError|NVJPEG (?:error|_STATUS)|ImageFileError"
+        r"|Unable to determine ImageIO reader|RasterioIOError|InvalidDicomError|InvalidDataError"
+        r"|[Ff]ailed to (?:open|decode) (?:the )?(?:audio|video|image)|wave\.Error: ",
         src="tensorflow: kernels/image/decode_image_op.cc; Pillow; OpenCV",
     ),
     row(
@@ -67,6 +71,11 @@ ROWS = (
         r"|SafetensorError|InvalidHeaderDes|TensorSliceReader constructor"
         r"|Incomplete or corrupted file|[Uu]nexpected (?:EOF|end of file)"
         r"|Failed to interpret file .* as a pickle|tarfile\.ReadError"
+        r"|HDF5-DIAG: Error detected|inflate\(\) failed|disk image is malformed|lmdb\.(?:Corr|Inv)"
+        r"|Parquet magic bytes|NonMatching(?:Checksum|Splits)|[Cc]hecksum mismatch"
+        r"|(?:hash|md5|MD5|sha256) mismatch|Corruption: |File not found: .*lmdb"
+        r"|MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)|containing pickled data when allow_pickle|EOF: reading array data|mmap length is great"
+        r"|struct\.error: unpack|hecksum does not match|Error opening .zarr. driver|LustreError"
         r"|EOFError: Ran out of input|magic string is not correct",
         src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; numpy",
     ),
@@ -119,6 +128,15 @@ ROWS = (
         "DataLossError",
         "ImageReadException",
         "DatasetGenerationError",
+        "IncompleteReadError",
+        "IncompleteRead",
+        "ProtocolError",
+        "ChunkedEncodingError",
+        "EndpointConnectionError",
+        "NoCredentialsError",
+        "ReadTimeoutError",
+        "ReadError",
+        "SSLError",
         src=_PYTHON + "; pandas: errors; pyarrow; Hugging Face datasets",
     ),
     raised(

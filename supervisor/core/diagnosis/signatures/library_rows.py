@@ -51,6 +51,7 @@ ROWS = (
         LIBRARY,
         "Failed to get convolution algorithm",
         "cuDNN failed to initialize",
+        "ailed to initialize cuDNN",
         "DNN library initialization failed",
         "DNN library is not found",
         "No DNN for stream",

@@ -160,6 +160,10 @@ ROWS = (
         r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES|cuMem\w+ failed: out of memory"
         r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory"
         r"|BFCArena.*ailed to allocate memory"
+        r"|No available memory for the cache|ot enough GPU (?:video )?memory|GPU out of memory"
+        r"|less than desired GPU memory|greater than the maximum allowed buffer size"
+        r"|(?:at the bottom of|CL_MEM_OBJECT_ALLOC|nsufficient GPU) ?(?:memory|ATION)"
+        r"|memory for requested buffer of size|emory isn't enough and alloc"
         r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
         src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h",
     ),
@@ -242,7 +246,7 @@ ROWS = (
         "slurm.oom_kill",
         Cause.HOST_OOM,
         CAUSE + 10,
-        rx=r"oom[-_]kill event|OOM Killed|[Ee]xceeded (?:job|step) memory limit"
+        rx=r"oom[-_]kill event|OOM Killed|tasks? [\d,-]+: Out Of Memory|[Ee]xceeded (?:job|step) memory limit"
         r"|State: OUT_OF_MEMORY|\bOUT_OF_MEMORY\s+0:125|cgroup out-of-memory handler",
         src="slurm: src/plugins/task/cgroup, slurmd/slurmstepd",
     ),
@@ -250,12 +254,15 @@ ROWS = (
         "batch.memory_limit",
         Cause.HOST_OOM,
         CAUSE + 10,
-        rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled|by the OOM killer"
+        rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled(?!\W{1,4}[Ff]alse)|by the OOM killer"
         r"|result 'oom-kill'|low on resource: memory|low on memory: "
         r"|(?:[Kk]illed|[Tt]erminated).*due to (?:the node running low on memory|memory "
         r"pressure)|tried to allocate more memory than is available"
         r"|systemd-oomd killed|low memory! at or below SIG|using all available RAM"
-        r"|xceeded \d+% memory budget",
+        r"|xceeded \d+% memory budget|running beyond (?:physical|virtual) memory limits"
+        r"|killed by YARN for exceeding|usage exceeded request_memory|OutOfMemoryError: Java"
+        r"|cannot allocate vector of size|runtime: out of memory|Insufficient memory\) Failed"
+        r"|WinError (?:8|1450)\]|node ran out of memory|ran out of memory and was killed",
         src="LSF, PBS, Kubernetes, systemd: src/core/service.c, src/oom, earlyoom, Ray, "
         "Dask, Jupyter, Colab, Vertex AI",
     ),
@@ -336,7 +343,7 @@ ROWS = (
         Cause.HOST_OOM,
         SYMPTOM + 2,
         rx=ended_with(-9, 137)
-        + r"|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
+        + r"|tasks? [\d,-]+: Killed|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
         r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated by signal SIGKILL"
         r"|TerminatedWorkerError",
         src="torch: elastic/multiprocessing/errors; subprocess; joblib",

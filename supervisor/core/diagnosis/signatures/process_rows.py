@@ -76,7 +76,10 @@ ROWS = (
         EXCEPTION - 4,
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
-        r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
+        r"|client socket has timed out|client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
+        r"|connection to the C10d store|lost communication with a remote|failed to connect to all"
+        r"|unable to reliably start one or more daemons|PMIX ERROR|PMI2_Init failed"
+        r"|HCCL.{0,40}(?:[Ee]rror|fail|time)|\bEI000\d\b|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
         r"|[Bb]roken)|Collective ops is aborted by"
         r"|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
         r"|Barrier timed out\. Id|GetKeyValue\(\) timed out"
@@ -97,8 +100,8 @@ ROWS = (
         "launcher.nonzero_exit",
         Cause.UNKNOWN,
         SYMPTOM - 2,
-        rx=failed_with()
-        + r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
+        rx=failed_with() + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
+        r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor|_get_joules))"
         r"|replica\(s\) failed",
         src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
     ),
@@ -179,12 +182,17 @@ ROWS = (
         rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )"
         r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction"
         r"|Floating point exception \("
+        r"|caught segfault|Trace/breakpoint trap|EXC_BAD_ACCESS|buffer overflow detected|code=dumped"
+        r"|status=(?:11/SEGV|7/BUS|8/FPE|4/ILL|6/ABRT)|fatal error has been detected by the Java"
         r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8"
         r"|11)\b"
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
         r"|access violation|Windows fatal exception: |traps: \S+\[\d+\] trap "
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )(?:bus error|illegal hardware|trace trap)"
-        r"|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
+        r"|"
+        + ended_with(-11, -7, -4, -8, 139, 135, 132, 136, 3221225477, 3221226505)
+        + "|"
+        + ended_with(-1073741819, -1073740791, -1073741571, 3221225725),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
     cascade(
@@ -210,10 +218,12 @@ ROWS = (
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
         r"|terminating (?:due to|with) uncaught (?:foreign )?exception"
-        r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6"
+        r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6|tasks? [\d,-]+: Aborted"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
         r"|^Check failed: |(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
-        r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.h:)\d+\] "
+        r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.cpp:|\.cuh?:|\.hpp:|\.h:)\d+\] "
+        r"|^(?!.*Error: ).*:\d+: .*Assertion `.*' failed|Assertion failed: \(?.*(?:file|line) |: failed assertion `"
+        r"|libprotobuf FATAL|thread '.*' panicked at|^(?!.*Error: ).*\.\w+:\d+: Check failed: "
         r"|\*\*\* Process received signal \*\*\*|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
     ),
@@ -281,6 +291,7 @@ ROWS = (
         r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
         r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"
+        r"|[Ss]pot interruption|(?:[Ii]nstance|VM) will be (?:terminated|stopped)"
         r"|termination is imminent|Power key pressed|System is powering down"
         r"|The system (?:is going down|will (?:reboot|power off|suspend))",
         src="slurm: slurmd/slurmstepd; LSF; PBS; systemd: src/login/logind-action.c",
@@ -309,6 +320,9 @@ ROWS = (
         r"|^\s*(?:.*: line \d+:\s+\d+ )?Terminated\b|Signal 15 \(SIGTERM\) received"
         r"|\bSIGHUP\b.*(?:received|closing)"
         r"|killed by signal: (?:Terminated|Hangup|Interrupt)"
+        r"|(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling)\W+(?:\w+\W+)?SIG(?:TERM|INT|HUP|USR1)\b"
+        r"|\*\*\* SIG(?:TERM|INT|HUP) \(@|\(Termination signal\)|aborting due to control-C event"
+        r"|tasks? [\d,-]+: Terminated|Detected KeyboardInterrupt|[Rr]eceived signal\W+(?:15|2)\b|exit request"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )terminated\b|Received \d+ death signal",
         src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, DataLoader.cpp",
     ),
@@ -336,7 +350,7 @@ ROWS = (
         "process.stalled",
         Cause.STALLED,
         EXCEPTION - 2,
-        rx=r"^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
+        rx=r"nfs: server \S+ not responding|^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
         r"|Termination timeout for|deadlock detected|no progress for \d+",
         src="cpython: faulthandler.c; xla: service/rendezvous.cc; linux: watchdog.c",
     ),
@@ -356,7 +370,9 @@ ROWS = (
         CAUSE + 5,
         rx=r"No space left on device|Errno (?:28|122)\]|errno = 28\b|\bENOSPC\b"
         r"|isk quota exceeded|not enough space on the disk|WinError 112\]"
-        r"|database or disk is full|out of disk space|Insufficient disk space"
+        r"|database or disk is full|out of disk space|No usable temporary directory|OutOfDiskError|condition: \[DiskPressure|\bEDQUOT\b"
+        r"|Usage of EmptyDir volume|iostream error"
+        r"|Insufficient disk space"
         r"|resource: ephemeral-storage|local storage usage exceeds",
         src="errno.h ENOSPC, EDQUOT; hdf5: H5FDsec2.c; sqlite",
     ),
@@ -383,8 +399,13 @@ ROWS = (
         src="nccl: transport/p2p.cc, before 2.26; it goes on without",
     ),
     benign(
+        "glib.logged",
+        rx=r"-(?:CRITICAL|WARNING) \*\*: ",
+        src="glib: glib/gmessages.c, of the desktop's libraries",
+    ),
+    benign(
         "scheduler.quiet",
-        rx=r"Sending process \d+ closing signal|closing signal SIGTERM",
+        rx=r"Sending process \d+ closing signal SIGTERM|closing signal SIGTERM",
         src="pytorch: distributed/elastic/multiprocessing/api.py",
     ),
 )

@@ -19,6 +19,8 @@ from supervisor.core.diagnosis.signatures.signature import (
 READ_ONLY = "script.read_only"
 """Row of an exception of a file that could not be written, for its file system is
 read-only: the kernel says so (EROFS) to nobody who reads."""
+NO_DEVICE = "script.no_device"
+"""Row of an exception for want of a device: why there is none, a warning may say."""
 _PYTHON = "cpython: Objects/exceptions.c"
 _TF = "tensorflow: python/framework/errors_impl.py"
 
@@ -31,6 +33,12 @@ ROWS = (
         rx=r"Invalid loss, terminating|NaN loss during|diverged with loss"
         r"|NanLossDuringTraining|[Ll]oss is (?:nan|NaN|inf)|[Ll]oss.*is not finite"
         r"|[Ll]oss became (?:NaN|infinite) (?:at|between) step|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
+        r"|found (?:NaN|Inf) in|Unexpected result (?:nan|inf)|\w has invalid values|contains `inf`"
+        r"|Skipped \d+ iterations in a row|ignored a value of (?:nan|inf)"
+        r"|[Ll]oss (?:went to|exploded|has diverged|turned|was) ?(?:nan|NaN|inf|\W)"
+        r"|(?:[Ee]ncountered|[Dd]etected|[Gg]ot) (?:a )?(?:nan|NaN|NAN|non-finite) (?:in )?"
+        r"(?:the )?(?:training )?(?:[Ll]oss|[Gg]rad)|[Gg]rad\w*(?: norm)? (?:is|are|became|"
+        r"contains?) (?:[Nn]a[Nn]|[Ii]nf|non-finite)|^\s*\d+: -?nan, -?nan avg"
         r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)"
         r"|^\s*\d+/\d+\s+[\d.]+G(?:\s+[\d.]+)*\s+nan\s",
         src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks; "
@@ -51,8 +59,23 @@ ROWS = (
         "numerics.scale_vanished",
         Cause.NON_FINITE_LOSS,
         CAUSE - 5,
-        rx=r"loss scale to [\d.]+e-\d+",
-        src="apex: amp/scaler.py; a scale below 1e-4: no step had finite gradients",
+        rx=r"loss scale to [\d.]+e-\d+|(?:[Gg]rad|[Ll]oss)[ _]?scaler?\b.{0,30}(?:\de-(?:0[5-9]"
+        r"|[1-9]\d)|too small)",
+        src="apex: amp/scaler.py; icefall: train.py; a scale below 1e-4: no step had finite gradients",
+    ),
+    raised(
+        "numerics.raised",
+        Cause.NON_FINITE_LOSS,
+        EXCEPTION + 6,
+        "FloatingPointError",
+        src="numpy: seterr; detectron2, fairseq: of a loss or its gradients",
+    ),
+    cascade(
+        "numerics.asserted",
+        Cause.NON_FINITE_LOSS,
+        EXCEPTION + 6,
+        rx=r"^\s*assert .*\b(?:isnan|isfinite|isinf)\(|AssertionError: .*\b(?:[Nn]a[Nn]|inf)\b",
+        src="cpython: the line of an assertion that failed, as a traceback quotes it",
     ),
     cascade(
         "numpy.invalid_value",
@@ -69,7 +92,8 @@ ROWS = (
         Cause.USER_ERROR,
         LIBRARY - 11,
         rx=r"can't open file '|error: (?:unrecognized arguments|the following arguments"
-        r"|argument .*: (?:invalid|expected))|: command not found"
+        r"|argument .*: (?:invalid|expected))"
+        r"|(?<!nvidia-smi)(?<!nvcc)(?<!rocm-smi)(?<!lspci)(?<!git): command not found"
         r"|python\S*: No module named|Error: No module named"
         r"|invalid choice: '|error: execve\(\): .*(?:No such file|Permission denied)",
         src="cpython: Modules/main.c, argparse.py; bash; slurm: slurmstepd",
@@ -80,6 +104,15 @@ ROWS = (
         CAUSE,
         rx=r"\w*Error: .*(?:\[Errno 30\]|errno = 30\b|Read-only file system)",
         src="errno.h EROFS; hdf5: H5FDsec2.c; tensorflow: posix_file_system.cc",
+        where=Where.EXCEPTION,
+    ),
+    row(
+        NO_DEVICE,
+        Cause.USER_ERROR,
+        EXCEPTION + 1,
+        rx=r"\w*(?:Error|Exception|Exit): .*(?:[Nn]o (?:CUDA |available )?(?:GPU|gpu|CUDA|dev)"
+        r"|(?:CUDA|cuda|GPU|gpu)s? (?:is|are|was|were) (?:not|un)|not find (?:a |any )?GPU)",
+        src="pytorch: c10/cuda, torch/serialization.py; deepspeed: launcher/runner.py",
         where=Where.EXCEPTION,
     ),
     row(
@@ -144,6 +177,18 @@ ROWS = (
         src="jaxlib: distributed runtime; single processes have no deadlines",
     ),
     raised(
+        "xla.callback_raised",
+        Cause.USER_ERROR,
+        EXCEPTION + 1,
+        "XlaRuntimeError",
+        "JaxRuntimeError",
+        "InternalError",
+        "UnknownError",
+        rx=r": .*\b(?:Value|Type|Key|Index|Attribute|Runtime|Assertion|Name|NotImplemented"
+        r"|ZeroDivision)Error: ",
+        src="jaxlib: xla_python; tensorflow: script_ops.py: what a callback raised",
+    ),
+    raised(
         "library.internal",
         Cause.UNKNOWN,
         EXCEPTION,
@@ -167,6 +212,16 @@ ROWS = (
         r"|grpc|ray|dask|horovod|deepspeed|transformers|datasets|botocore)\.[\w.]*"
         r"(?:\(\w+\))?: ",
         src="cpython: traceback.py: exceptions of modules with names of their own",
+        where=Where.EXCEPTION,
+    ),
+    row(
+        "tracker.raised",
+        Cause.USER_ERROR,
+        EXCEPTION,
+        rx=r"(?:visdom|wandb|mlflow|comet_ml|neptune|clearml|tensorboardX|aim)\.[\w.]*"
+        r"(?:Error|Exception)",
+        src="visdom: __init__.py; wandb: errors; mlflow: exceptions.py: a server that the "
+        "script names is not there",
         where=Where.EXCEPTION,
     ),
     raised(

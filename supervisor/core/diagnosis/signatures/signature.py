@@ -31,6 +31,8 @@ class Where(enum.StrEnum):
     EXCEPTION = "exception"
     """At the start of ``module.Name: message``, the last line of a traceback; the
     module is optional there."""
+    END = "end"
+    """Anywhere in one of the last lines of a log: in others it tells nothing."""
 
 
 HINT = 5
@@ -91,7 +93,7 @@ _ENDED = (
     "|xited with (?:status |exit )?code|xited with status|exitcode|exitCode"
     "|return code|returncode|non-zero status of|ExitCode"
 )
-_BETWEEN = r"\s*[:=(]?\s*"
+_BETWEEN = r"['\"]?\s*(?:[:=(]|is\b|was\b)?\s*"
 
 
 def ended_with(*numbers: int) -> str:

@@ -5,11 +5,20 @@ from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
     EXCEPTION,
     HINT,
+    LIBRARY,
     cascade,
     row,
 )
 
-_LIBRARY = r"(?:jax|tensorflow|keras|torch|numpy|google\.protobuf|flax|optax|triton)"
+_LIBRARY = (
+    r"(?:jax|jaxlib|tensorflow\w*|keras|tf_keras|torch|torchvision|torchaudio|torchtext|numpy"
+    r"|google\.protobuf|flax|optax|orbax|chex|haiku|triton|transformers|accelerate|diffusers"
+    r"|peft|datasets|scipy|sklearn|pandas|h5py|PIL|cv2|ml_dtypes|pytorch_lightning|lightning"
+    r"|torchmetrics|deepspeed|apex|bitsandbytes|flash_attn|xformers|mmcv|mmengine|detectron2"
+    r"|huggingface_hub|tokenizers|numba|pyarrow|horovod|onnx|onnxruntime|tensorrt|gym"
+    r"|distutils|setuptools|pkg_resources|collections|inspect|time|fractions|asyncio|typing"
+    r"|matplotlib|tensorboard|wandb|ray|megatron|paddle|mxnet|xgboost|lightgbm|cupy)"
+)
 _DRIVER = "CUDA: cuda.h (CUresult), cudaGetErrorString"
 
 ROWS = (
@@ -86,7 +95,7 @@ ROWS = (
         rx=r"(?:ImportError|OSError|(?<!dl)error"
         r"|Error)\b.*: cannot open shared object file"
         r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
-        r"|symbol lookup error|WinError 12[67]\]",
+        r"|symbol lookup error|WinError (?:12[67]|193)\]",
         src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
     ),
     row(
@@ -95,7 +104,7 @@ ROWS = (
         CAUSE - 5,
         rx=r"library was compiled to use \S+ instructions|different CUDA major versions"
         r"|binary incompatibility|compiled against A[PB]I version"
-        r"|Descriptors cannot be created directly|Detected incompatible Protobuf"
+        r"|Descriptors cannot (?:not )?be created directly|Detected incompatible Protobuf"
         r"|Torch not compiled with CUDA|Found no NVIDIA driver"
         r"|(?:Error|requires).*requires TensorFlow (?:version|>=)",
         src="tensorflow: platform/cpu_feature_guard.cc; numpy; protobuf; pytorch",
@@ -105,11 +114,45 @@ ROWS = (
         Cause.VERSION_MISMATCH,
         EXCEPTION + 3,
         # With a name that is nearly the same, the script has a slip of the pen.
-        rx=rf"AttributeError: module '{_LIBRARY}[\w.]*' has no attribute(?!.*Did you mean)"
-        rf"|ImportError: cannot import name '\w+' from (?:partially initialized module )?"
-        rf"'{_LIBRARY}[\w.]*'",
+        rx=rf"(?:AttributeError: |^)module '{_LIBRARY}[\w.]*' has no attribute(?!.*Did you mean)"
+        rf"|(?:ImportError: |^)cannot import name '\w+' from (?:partially initialized module )?"
+        rf"'{_LIBRARY}\b[\w.]*'|cannot import name '\w+' from '(?:[\w.]+)' "
+        rf"\(.*(?:site|dist)-packages"
+        r"|Could not interpret (?:optimizer|loss) identifier.*<|PY_SSIZE_T_CLEAN macro must",
         src="cpython: Objects/moduleobject.c: one library looked for what another, of "
         "another version, does not have",
+    ),
+    row(
+        "version.module_moved",
+        Cause.VERSION_MISMATCH,
+        LIBRARY - 10,
+        rx=rf"No module named '?{_LIBRARY}\.\w",
+        src="cpython: Lib/importlib/_bootstrap.py: it is in other versions of the library",
+    ),
+    row(
+        "version.said",
+        Cause.VERSION_MISMATCH,
+        CAUSE - 5,
+        rx=r"nvlink fatal|newer than toolkit|nvcc fatal|unsupported GNU version|-- unsupported "
+        r"|does not match the version|mismatches the version|VersionConflict\b|too old to be"
+        r"|is required for a normal functioning|installation may be too old|PJRT API version"
+        r"|_ARRAY_API not found|multiarray failed to import|CUDA Setup failed despite"
+        r"|Symbol not found: |symbol not found in flat|Library not loaded: |incompatible arch"
+        r"|wrong ELF class|exec format error|Exec format error|unsupported pickle protocol"
+        r"|bad marshal data|Weights only load failed|Error building extension"
+        r"|unsatisfied condition: cuda|build proto file into descriptor"
+        r"|no attribute 'GetPrototype'|Unable to convert function return value"
+        r"|Unrecognized keyword arguments: \['batch_shape'|CUDAMismatchException"
+        r"|only supports Ampere GPUs|initialization of _internal failed|ABI (?:version )?mism"
+        r"|Could not load library \S*(?:cudnn|cublas|nvrtc|cu\w+\d)|Could not locate zlibwapi"
+        r"|invalid ELF header|cannot enable executable stack|cublasLt\S* not found"
+        r"|rocBLAS error: Cannot read|TensileLibrary|unsupported GPU arch|\bgfx\d\w+ is not "
+        r"|not available in this (?:library|build|version)|GPU Tree Learner was not enabled"
+        r"|(?:not|n't) (?:been )?(?:built|compiled) with (?:GPU|CUDA|cuDNN|NCCL|MPI|TPU|ROCm)"
+        r"|system not yet initialized|GPU architecture is not supported",
+        src="nvlink, nvcc; pip; transformers: utils/versions.py; numpy; macOS: dyld; linux: "
+        "fs/exec.c; cpython: pickle, marshal; bitsandbytes; keras; flash_attn; rocBLAS; "
+        "CUDA: cudaErrorSystemNotReady, without the fabric manager of the driver's version",
     ),
     row(
         "openmp.twice",
