@@ -12,7 +12,10 @@ CUT = (
     "files of the script were put back to where the run goes on from: {files}. What they"
     " held after that is beside each, in *.{suffix}"
 )
-LEFT = "a file of the script is left as it is: {file} ({because}). What is written again may be there twice"
+LEFT = (
+    "a file of the script is left as it is: {file} ({because}). What was written there after"
+    " the snapshot stays, and is written again"
+)
 AHEAD = (
     "files of the script were written after the snapshot, and are left as they are until"
     " it writes them again: {files}"

@@ -114,7 +114,8 @@ def fit(
     del arguments["self"]
     plain = _why_plain(attempt, model, arguments["x"])
     if plain is not None:
-        attempt.notice(plain)
+        if attempt.is_news("fit left to Keras", plain):
+            attempt.notice(plain)
         with epoch_iterator.adopting(lambda _iterator: None):
             yield functools.partial(original, model, *args, **kwargs)
         return

@@ -117,8 +117,9 @@ class Certificate:
             case _:
                 return [
                     (
-                        f"not certified ({killed}): {len(self.by_kill)} of {what} differ"
-                        " from a run that nobody disturbed"
+                        f"not certified ({killed}): it differs from a run that nobody"
+                        f" disturbed in {counted(len(self.by_kill), 'place')} of {what},"
+                        " callbacks and what else a snapshot holds"
                     ),
                     *self._because(),
                     f"they are {_listed(self.by_kill)}",
@@ -127,11 +128,10 @@ class Certificate:
                 ]
 
     def _why_not_tried(self) -> str:
+        if not self.killed_at and self.promise is not None:
+            return f"it was not killed, as no step of it is saved: {self.promise}"
         if not self.killed_at:
-            return (
-                "no step of a fit was made after which it could be killed (a loop of"
-                " its own is not resumed: the script does it again from its top)"
-            )
+            return NO_STEP
         return "it left no snapshot and no file that could be compared"
 
     def _despite(self) -> list[str]:
@@ -174,6 +174,11 @@ def _stream(name: str) -> str:
     return name.partition(".v[")[0] if name.startswith(RANDOM) else name
 
 
+NO_STEP = (
+    "no step was seen after which it could be killed: those of fit are, and those that"
+    " apply an optimizer of Keras; a loop that updates its variables by hand is done again"
+    " from the script's top"
+)
 RANDOM = "random."
 """How the names of states of random generators begin."""
 FILE = "file "

@@ -60,11 +60,11 @@ def likeliest(
     lines: Sequence[ChangingLine], sentence: str | None, most: int
 ) -> tuple[ChangingLine, ...]:
     """At most ``most``: those whose name ``sentence`` (why bits are not promised) has in it;
-    where there are none, or nothing was said, the first of all. Each line once, though it
-    may change several names."""
+    where nothing was said, the first of all. Each line once, though it may change several
+    names."""
     words = set(_words(sentence or ""))
-    named = [line for line in lines if line.name in words]
-    once = {line.number: line for line in reversed(named or lines)}
+    named = [line for line in lines if line.name in words or not sentence]
+    once = {line.number: line for line in reversed(named)}
     return tuple(once[number] for number in sorted(once))[:most]
 
 

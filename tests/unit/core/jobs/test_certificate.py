@@ -89,8 +89,9 @@ def test_what_differs_only_where_it_is_killed(
     assert (found.outcome, found.promise) == (Outcome.DIFFERS, promise)
     verdict, told, named = found.lines
     assert verdict == (
-        f"not certified (10 steps, killed after 3, 8): {len(differ)} of 9 tensors and 1"
-        " file differ from a run that nobody disturbed"
+        "not certified (10 steps, killed after 3, 8): it differs from a run that nobody"
+        f" disturbed in {len(differ)} place{'s' * (len(differ) > 1)} of 9 tensors and 1 file,"
+        " callbacks and what else a snapshot holds"
     )
     assert told == because
     assert named == f"they are {', '.join(differ)}"
@@ -173,7 +174,11 @@ def test_some_differs_by_itself() -> None:
 @pytest.mark.parametrize(
     ("found", "because"),
     [
-        (certificate(killed_at=()), "no step of a fit was made"),
+        (certificate(killed_at=()), "no step was seen"),
+        (
+            certificate(killed_at=(), unpromised=("its steps are eager",)),
+            "no step of it is saved: its steps are eager",
+        ),
         (certificate(tensors=0, files=0), "it left no snapshot and no file"),
     ],
 )
