@@ -171,7 +171,10 @@ class Policy:
             why = escalation.stop if several else told
             if refused is not None and not lasting:
                 why = refused.sentence
-            return f"{again} brought no progress{_same_end(history, cause)}: {why}"
+            missed = _may_be_missed(history, cause)
+            return (
+                f"{again} brought no progress{_same_end(history, cause)}: {why}{missed}"
+            )
         overall = OVERALL_FACTOR * self.without_progress
         if history.fruitless() + history.unknown() >= overall:
             again = f"{overall} restarts for several causes brought no progress"
@@ -183,6 +186,20 @@ class Policy:
         if not failures:
             return 0.0  # the first restart, or one after progress, costs no wait
         return self.back_off.wait_seconds(failures=failures, key=self.run_id)
+
+
+def _may_be_missed(history: History, cause: Cause) -> str:
+    """Of a script that fails right where it was resumed, and ran past there before: what a
+    restart does not give back to it."""
+    last, unpromised = history.last, history.unpromised
+    if cause is not Cause.USER_ERROR or last is None or unpromised is None:
+        return ""
+    if not last.restored_step or (last.last_step or 0) > last.restored_step:
+        return ""
+    return (
+        f". It had gone on from step {last.restored_step}, and may miss what a restart does"
+        f" not give back ({unpromised.because}); run with --fresh it begins anew"
+    )
 
 
 def _same_end(history: History, cause: Cause | None = None) -> str:

@@ -16,7 +16,7 @@ from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import OomFindings, autopsy_of
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
-from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.remediation.history import AttemptHistory, History, Unpromised
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
     MIXED,
@@ -104,6 +104,28 @@ def test_after_progress_the_scripts_own_error_gets_one_more_chance() -> None:
     assert verdict.remedy.because == (
         "a restart brought no progress: the script raised an error of its own"
     )
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({}, True),
+        ({"unpromised": None}, False),  # nothing is missing
+        ({"restored_step": None}, False),  # it had never gone on
+        ({"last_step": 41}, False),  # it went on well
+    ],
+)
+def test_a_script_may_miss_what_a_restart_does_not_give_back(
+    known: dict[str, Any], *, told: bool
+) -> None:
+    """It had run past there before: what is told may be why, and how to get on."""
+    unpromised = Unpromised(fit=0, because="the callback Rival keeps an SGDClassifier")
+    failed = failures(Cause.USER_ERROR, 2)
+    resumed = {"restored_step": 40, "last_step": 40, "unpromised": unpromised, **known}
+    last = replace(failed.attempts[-1], **resumed)
+    history = replace(failed, attempts=(*failed.attempts[:-1], last))
+    because = decide(Cause.USER_ERROR, history).remedy.because
+    assert ("SGDClassifier); run with --fresh it begins anew" in because) is told
 
 
 @pytest.mark.parametrize(
