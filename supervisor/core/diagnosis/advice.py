@@ -101,7 +101,23 @@ ADVICE: dict[Cause, str] = {
 
 ASK_LOG = frozenset({Cause.USER_ERROR, Cause.UNKNOWN})
 """Causes whose usual advice is to look at the log."""
+_CHANGED = (
+    "The snapshots are kept. Undo the change, and the same command goes on from the newest "
+    "one; --accept-changes goes on with what there is now, where that can be; --fresh begins "
+    "anew."
+)
+_ANOTHER = (
+    "The snapshots are kept. If the script, or what it reads, was changed: undo that, and the "
+    "same command goes on from the newest one, or let --fresh begin anew. If nothing was "
+    "changed, its start made something else than the first time: `trainwarden certify` shows "
+    "on a short run whether it does each time, and that is worth a report."
+)
 OF_REFUSALS: Mapping[RefusalReason, str] = {
+    RefusalReason.BATCH_CHANGED: _CHANGED,
+    RefusalReason.MODULE_CHANGED: _CHANGED,
+    RefusalReason.DATA_CHANGED: _CHANGED,
+    RefusalReason.MODEL_CHANGED: _ANOTHER,
+    RefusalReason.STATE_CHANGED: _ANOTHER,
     RefusalReason.DEVICE_GONE: "Find out why the driver does not show the GPU (nvidia-smi, "
     "dmesg). Once it does, the same command goes on from the newest snapshot.",
 }

@@ -58,3 +58,21 @@ def test_digits_and_words_in_a_sentence_decide_nothing(
     """A path with a version in it is a path."""
     refused = Evidence(exit=ours(78), refused=refusal(sentence, reason))
     assert diagnose(refused).cause is Cause.USER_ERROR
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        RefusalReason.BATCH_CHANGED,
+        RefusalReason.MODULE_CHANGED,
+        RefusalReason.DATA_CHANGED,
+        RefusalReason.MODEL_CHANGED,
+        RefusalReason.STATE_CHANGED,
+    ],
+)
+def test_nobody_is_sent_to_a_traceback_that_there_is_not(reason: RefusalReason) -> None:
+    """The script raised nothing: what can be done is said instead."""
+    advice = diagnose(Evidence(exit=ours(78), refused=refusal("a", reason))).advice
+    assert "raceback" not in advice
+    assert "The snapshots are kept" in advice
+    assert "--fresh" in advice
