@@ -161,6 +161,7 @@ HIDDEN = (
         told="a fit inside a fit"),
     _hidden("recurrent", "a stateful LSTM"),
     _hidden("large", "an array of 2 MB"),
+    _hidden("mapped", "an array in a file"),
     _hidden("library", "a function's cache, a context variable, attributes of a thread,"
         " the environment"),
     _hidden("cache", "a cache of bounded size, of what is drawn",

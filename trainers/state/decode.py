@@ -19,6 +19,12 @@ from trainers.state.references import UntrustedNameError, class_of, given_back
 DICTIONARIES = ("dict", "ordered", "counter", "default")
 
 
+ONTO_WHAT_IS_THERE = frozenset({
+    "object", "framework", "tuple", "named", "iterator", "reference", "mapped",
+})  # fmt: skip
+"""Kinds that are decoded with what is in their place now."""
+
+
 class StateDecoder:
     """Rebuilds values; where there is one already, in place: others may refer to it."""
 
@@ -43,7 +49,7 @@ class StateDecoder:
         if not isinstance(value, dict):
             return value
         kind = value[KIND]
-        if kind in ("array", "framework"):
+        if kind in ("array", "framework", "mapped"):
             return self._array(value, self._stored[value["v"]], existing)
         if kind in DICTIONARIES:
             return self._dict(kind, value, existing)
@@ -91,6 +97,8 @@ class StateDecoder:
     def _array(self, value: dict[str, Any], array: np.ndarray, existing: Any) -> Any:
         if value[KIND] == "framework":
             return self._assign(existing, array, value.get("type", ""))
+        if value[KIND] == "mapped":
+            return _into_file(existing, array)
         return _into_array(existing, array)
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
@@ -148,7 +156,7 @@ def _in_place(value: Any, there: Any) -> Any:
     array may stand in several places.
     """
     kind = value[KIND] if isinstance(value, dict) else None
-    if kind in ("object", "framework", "tuple", "named", "iterator", "reference"):
+    if kind in ONTO_WHAT_IS_THERE:
         return there
     holds = isinstance(value, list) or kind in DICTIONARIES
     return copy.copy(there) if holds and isinstance(there, (list, dict)) else None
@@ -160,6 +168,15 @@ def _into_array(existing: Any, array: np.ndarray) -> Any:
         np.copyto(existing, array)
         return existing
     return array.copy()
+
+
+def _into_file(existing: Any, array: np.ndarray) -> Any:
+    """An array in a file: its content goes there. Raises NoWayBackError."""
+    there = _into_array(existing if isinstance(existing, np.memmap) else None, array)
+    if there is not existing:
+        message = "it is no array of that shape in a file that can be written to now"
+        raise iterator_state.NoWayBackError(message)
+    return existing
 
 
 def _into(existing: Any, items: Any) -> Any:

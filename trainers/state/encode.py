@@ -206,6 +206,10 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
         KIND: "array",
         "v": encoder.tensor(value),
     },
+    np.memmap: lambda encoder, value, _depth: {
+        KIND: "mapped",
+        "v": encoder.tensor(np.asarray(value)),
+    },
     random.Random: lambda encoder, value, depth: {
         KIND: "random",
         "v": encoder.encode(value.getstate(), depth=depth),

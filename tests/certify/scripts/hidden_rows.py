@@ -287,6 +287,21 @@ def hidden_large():
     finish(model, large=float(large.sum()))
 
 
+def hidden_mapped():
+    x, y = seeded()
+    model = noisy()
+    weights = np.memmap("weights.bin", "float32", "w+", shape=(N,))
+    weights[:] = 1.0
+
+    def step(batch, logs):
+        weights[batch % N] *= 0.9
+        set_rate(model, float(np.mean(weights)))
+
+    callback = cb.LambdaCallback(on_train_batch_end=step)
+    train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[callback])
+    finish(model, mapped=np.fromfile("weights.bin", "float32").tolist())
+
+
 def falling():
     rate = 2.0
     while True:

@@ -23,6 +23,7 @@ import pytest
 from trainers.state import object_state
 from trainers.state.decode import StateDecoder
 from trainers.state.encode import KIND, StateEncoder, UnencodableError
+from trainers.state.iterator_state import NoWayBackError
 from trainers.state.references import UntrustedNameError
 
 
@@ -198,6 +199,24 @@ def test_what_scripts_keep_comes_back(value: object) -> None:
     allowed = value is not argparse.Namespace
     with contextlib.nullcontext() if allowed else pytest.raises(UntrustedNameError):
         assert saved(value)(None) == value
+
+
+def test_an_array_in_a_file_is_written_to_its_file(tmp_path: Path) -> None:
+    """The script maps it again at its start; what it is then is another matter."""
+    mapped = np.memmap(tmp_path / "losses", np.float32, "w+", shape=(3,))
+    mapped[:] = [1.0, 2.0, 3.0]
+    give_back = saved({"seen": mapped})
+    again = np.memmap(tmp_path / "losses", np.float32, "w+", shape=(3,))
+    assert give_back({"seen": again})["seen"] is again
+    assert np.fromfile(tmp_path / "losses", np.float32).tolist() == [1.0, 2.0, 3.0]
+    for other in (
+        None,
+        np.zeros(3, np.float32),
+        np.memmap(tmp_path / "other", np.float32, "w+", shape=(4,)),
+        np.memmap(tmp_path / "losses", np.float32, "r", shape=(3,)),
+    ):
+        with pytest.raises(NoWayBackError, match="no array of that shape"):
+            give_back({"seen": other})
 
 
 def test_what_is_there_stays() -> None:
