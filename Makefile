@@ -110,7 +110,7 @@ pictures: $(VENV)/.installed ## draw dashboards (from a real Prometheus) and ter
 		tests/e2e/test_terminal_recordings_slow.py
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (30 min)
-	$(BIN)/python -m tests.certify.certify
+	$(BIN)/python -m tests.certify.certify $(ONLY)
 
 certify-jax: $(VENV)/.installed $(VENV)/other-backends ## the same for Keras on JAX
 	$(BIN)/python -m tests.certify.certify --backend jax $(ONLY)

@@ -9,8 +9,9 @@ what Keras has. The optimizer is plain SGD: each of them then saves the same byt
 ``stall`` is how long the training thread waits, ``total`` until the snapshot is whole
 where it goes (ours: on disk, fsynced and verifiable; Keras: handed to the system).
 
-Then one real training, in which windows with planned snapshots and windows without any
-alternate. (At the default budget the loss should not be above 1 %.)
+Then three real trainings (a small model, the same run eagerly, a large one), in which
+windows with planned snapshots and windows without any alternate. (At the default budget the
+loss should not be above 1 %.)
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -24,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -297,7 +299,7 @@ def directive(attempt: Path, directory: Path) -> Directive:
     )  # fmt: skip
 
 
-def small() -> tuple[Any, Any]:
+def small(*, eagerly: bool = False) -> tuple[Any, Any]:
     """State of 0.6 MB, steps of a few ms."""
     model = keras.Sequential(
         [
@@ -308,7 +310,7 @@ def small() -> tuple[Any, Any]:
         ]
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adam", loss)
+    model.compile("adam", loss, run_eagerly=eagerly)
     rng = np.random.default_rng(1)
     return model, (rng.normal(size=(20000, 64)), rng.integers(0, 10, 20000))
 
@@ -341,7 +343,12 @@ def main() -> None:
         memory = Path(f"/dev/shm/trainwarden-bench-{os.getpid()}")  # noqa: S108  # the real one
         compare(float(size), options.repeats, directory, memory)
         shutil.rmtree(directory)
-    for name, made, window in (("small", small, 2.0), ("large", large, 10.0)):
+    eager = partial(small, eagerly=True)
+    for name, made, window in (
+        ("small", small, 2.0),
+        ("eager", eager, 4.0),
+        ("large", large, 10.0),
+    ):
         pairs = int(options.seconds / window / 2)
         if pairs:
             keras.utils.clear_session()
