@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
-from trainers.state import iterator_state, object_state
+from trainers.state import iterator_state, object_state, pandas_state
 from trainers.state.encode import KIND, PART
 from trainers.state.references import UntrustedNameError, class_of, given_back
 
@@ -85,6 +85,8 @@ class StateDecoder:
 
     def _holding(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         content = value["v"]
+        if kind == "table":
+            return pandas_state.made(self.decode(content))
         if kind == "tuple":
             return tuple(self._items(content, existing))
         if kind == "named":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
-from trainers.state import iterator_state, object_state
+from trainers.state import iterator_state, object_state, pandas_state
 from trainers.state.references import reference
 
 KIND = "!"
@@ -124,6 +124,9 @@ class StateEncoder:
             return self._object(value, depth)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return self._named(value, depth)
+        table = pandas_state.parts(value)
+        if table is not None:
+            return {KIND: "table", "v": self.encode(table, depth=depth + 1)}
         if type(value) in iterator_state.KINDS and iterator_state.is_followed(value):
             return {KIND: "iterator", "v": iterator_state.place(value)}
         for base, maker in _TRACKED:

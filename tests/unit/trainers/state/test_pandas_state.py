@@ -1,0 +1,94 @@
+"""Tables of pandas are saved by their parts, or not at all."""
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.script_packages import script_package
+from trainers.state import pandas_state
+from trainers.state.decode import StateDecoder
+from trainers.state.encode import StateEncoder, UnencodableError
+from trainers.state.iterator_state import NoWayBackError
+
+pd = script_package("pandas")
+
+
+def given_back(value: object) -> Any:
+    """``value`` through JSON and tensors."""
+    encoder = StateEncoder("x/", array_of=lambda _value: None)
+    text = json.dumps(encoder.encode(value))
+    stored = {tensor.name: tensor.read().copy() for tensor in encoder.tensors}
+    decoder = StateDecoder(stored, assign=lambda _existing, array, _kind: array)
+    return decoder.decode(json.loads(text))
+
+
+def test_a_log_that_grows() -> None:
+    """As callbacks keep them: rows added at the end, numbers, words, times, gaps."""
+    frame = pd.DataFrame(columns=["epoch", "loss", "note"])
+    for epoch in range(3):
+        frame.loc[len(frame)] = [epoch, 0.5 / (epoch + 1), None if epoch else "first"]
+    frame["at"] = pd.to_datetime([1, 2, 3], unit="s")
+    frame["took"] = frame["at"] - frame["at"].iloc[0]
+    frame["best"] = [True, False, True]
+    again = given_back({"frame": frame, "loss": frame["loss"], "at": frame["at"]})
+    pd.testing.assert_frame_equal(again["frame"], frame)
+    pd.testing.assert_series_equal(again["loss"], frame["loss"])
+    pd.testing.assert_series_equal(again["at"], frame["at"])
+
+
+CELLS = st.one_of(
+    st.lists(st.integers(-9, 9), min_size=3, max_size=3),
+    st.lists(st.floats(), min_size=3, max_size=3),
+    st.lists(st.text(max_size=3), min_size=3, max_size=3),
+    st.lists(st.none() | st.text(max_size=3), min_size=3, max_size=3),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+)
+LABELS = st.lists(
+    st.integers(-3, 3) | st.text(max_size=2), min_size=3, max_size=3
+)  # they may be the same
+
+
+@given(
+    columns=st.dictionaries(st.text(max_size=3), CELLS, max_size=4),
+    labels=LABELS,
+    name=st.none() | st.text(max_size=3),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_table(
+    columns: dict[str, Any], labels: list[Any], name: str | None
+) -> None:
+    """The same to the last dtype, index and name."""
+    index = pd.Index(labels, name=name)
+    frame = pd.DataFrame({one: pd.Series(v, index=index) for one, v in columns.items()})
+    pd.testing.assert_frame_equal(given_back(frame), frame, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pd.DataFrame({"a": pd.Categorical(["x", "y"])}),
+        pd.DataFrame({"a": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])),
+        pd.DataFrame({"a": [object()]}),
+        pd.DataFrame({"a": np.zeros(pandas_state.MOST_BYTES // 8 + 1)}),
+    ],
+    ids=["categories", "levels", "an object", "large"],
+)
+def test_what_is_not_plain_is_told(value: object) -> None:
+    """By its type, as before."""
+    with pytest.raises(UnencodableError, match=r"pandas.*DataFrame|builtins\.object"):
+        given_back(value)
+
+
+def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is a table, and none can be made."""
+    found = pandas_state.parts(pd.Series([1, 2], name="a"))
+    assert found is not None
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert pandas_state.parts([1, 2]) is None
+    with pytest.raises(NoWayBackError, match="pandas is not imported"):
+        pandas_state.made(found)
