@@ -33,8 +33,14 @@ _WATCHES = re.compile(
 )
 """Files of what watches a run and does nothing for it."""
 _LOGGED = re.compile(
-    rb"[^\n]*?(?P<level>\bWARN(?:ING)?\b|\b[Ww]arning\b|\bINFO\b|\bDEBUG\b|\bERROR\b)[^\n]*\n\s*\Z"
+    rb"(?:\b(?P<mild>WARN(?:ING)?|[Ww]arning|INFO|DEBUG)\b|\bERROR\b"
+    rb"|(?:[Cc]ould not|[Uu]nable to|[Ff]ailed to|[Cc]annot) (?:load|import)\b)[^\n]*\n\s*\Z"
 )
+"""A record of a logger, or what a library prints of another that it looked for."""
+_FINALISED = re.compile(
+    rb'\s*File "[^"\n]*multiprocessing[/\\]util\.py", line \d+, in _run_finalizers'
+)
+"""cpython: Lib/multiprocessing/util.py prints what was raised there, and goes on."""
 _FIRST_FRAME = re.compile(rb'\s*File "[^"\n]*-packages[^"\n]*", line \d+, in (?P<name>\S+)')
 """The first frame that a program does not handle is its script's, not a library's."""
 _MAY_DO_WITHOUT = frozenset(
@@ -62,6 +68,8 @@ def ends_nothing(signature: Signature, block: bytes, start: int, end: int) -> bo
         return False
     if _THREAD.search(above):
         return _WATCHES.search(frames) is not None
+    if _FINALISED.match(frames):
+        return True
     return _was_logged(above, frames, block[below : below + AROUND])
 
 
@@ -94,5 +102,5 @@ def _was_logged(above: bytes, frames: bytes, below: bytes) -> bool:
     if record is None or first is None:
         return False
     _, _, after = below.partition(b"\n")
-    mild = record["level"] != b"ERROR"
+    mild = record["mild"] is not None
     return bool(after.strip()) and (mild or first["name"] == b"<module>")

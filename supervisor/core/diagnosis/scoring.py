@@ -66,9 +66,12 @@ _SAYS_IT_FAILED = frozenset(
 """Rows of lines that know no more than an exit status does."""
 _WARNED = re.compile(r"^(?!.*NCCL).{0,60}\b(?:WARNING|WARN)\b[\]:| -]")
 """The level of a logger: of what such a program can do without, a hint as well."""
-_TF_WARNED = re.compile(r": W (?:tensorflow|external|xla)/")
-"""abseil's level of a warning: TensorFlow and XLA go on without that library or tool."""
-_DISPENSABLE = frozenset({Cause.DATA_ERROR, Cause.DEVICE_OOM, Cause.USER_ERROR})
+_TF_WARNED = re.compile(r": W (?:tensorflow|external|xla)/(?!core/)")
+"""abseil's level of a warning: they go on without that tool. TensorFlow tells in ``core`` of
+operations that failed at the same level."""
+_DISPENSABLE = frozenset(
+    {Cause.DATA_ERROR, Cause.DEVICE_OOM, Cause.USER_ERROR, Cause.VERSION_MISMATCH}
+)
 QUOTED = 3
 """Lines quoted at most."""
 _COVER = re.compile(r"Exception encountered when calling |Graph execution error:$")
@@ -246,7 +249,7 @@ def _claim(hit: Hit, *, earnest: bool = False) -> ScoredSignal:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
     why = earnest and row.cause in {Cause.VERSION_MISMATCH, Cause.GPU_HARDWARE}
     warned = row.cause in _DISPENSABLE and _WARNED.search(hit.text) is not None
-    if row.cause is Cause.VERSION_MISMATCH:
+    if row.cause is Cause.VERSION_MISMATCH and not warned:
         warned = _TF_WARNED.search(hit.text) is not None
     mild = (warned or _MILD.search(hit.text) is not None) and not why
     weight = min(row.weight, HINT) if mild else row.weight

@@ -36,7 +36,7 @@ GOES_ON = re.compile(
     r"|\bmight\b|no longer|[Oo]verrid|will be|will use|\b[Uu]sing\b|[Tt]rying|[Rr]esum"
     r"|[Rr]ecover|some optimizations|[Rr]unning with|\bwithout\b|long term|\bbug\b"
     r"|\blogs? failed|^\s*(?:def|raise|return|#|//) |\b0 (?:missing|corrupt|failed)|not streaming|\balready\b|to plot|[Nn]o action"
-    r"|_get_joules|dependency resolver|dependency conflicts|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
+    r"|_get_joules|^wandb: |dependency resolver|dependency conflicts|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
     r"|\.cc:\d+\]|kernel:|^\[ *\+?\d+\.\d+\]|nvidia 0000:|Response code: 404"
 )
 """What a warning says besides: another way, another try, no effect."""
