@@ -41,16 +41,24 @@ _FINALISED = re.compile(
     rb'\s*File "[^"\n]*multiprocessing[/\\]util\.py", line \d+, in _run_finalizers'
 )
 """cpython: Lib/multiprocessing/util.py prints what was raised there, and goes on."""
-_FIRST_FRAME = re.compile(rb'\s*File "[^"\n]*-packages[^"\n]*", line \d+, in (?P<name>\S+)')
+_FIRST_FRAME = re.compile(
+    rb'\s*File "[^"\n]*-packages[^"\n]*", line \d+, in (?P<name>\S+)'
+)
 """The first frame that a program does not handle is its script's, not a library's."""
 _MAY_DO_WITHOUT = frozenset(
-    {Cause.USER_ERROR, Cause.DATA_ERROR, Cause.UNKNOWN, Cause.NCCL, Cause.VERSION_MISMATCH}
+    {
+        Cause.USER_ERROR,
+        Cause.DATA_ERROR,
+        Cause.UNKNOWN,
+        Cause.NCCL,
+        Cause.VERSION_MISMATCH,
+    }
 )
 """Of memory, disks and devices it tells whoever notices it."""
 
 
-def ends_nothing(signature: Signature, block: bytes, start: int, end: int) -> bool:
-    """Whether ``block[start:end]``, which ``signature`` recognised, is of such a
+def ends_nothing(signature: Signature, block: bytes, start: int) -> bool:
+    """Whether the line at ``start``, which ``signature`` recognised, is of such a
     traceback: its first line, or the exception below it."""
     header, raised = signature.id == TRACEBACK, signature.where is Where.EXCEPTION
     dispensable = signature.cause in _MAY_DO_WITHOUT
@@ -64,13 +72,15 @@ def ends_nothing(signature: Signature, block: bytes, start: int, end: int) -> bo
     own = header or start == below
     if _HEADED.search(above):
         return own or raised
-    if not (own and dispensable):
-        return False
+    rest = block[below : below + AROUND]
+    return own and dispensable and _passed_over(above, frames, rest)
+
+
+def _passed_over(above: bytes, frames: bytes, below: bytes) -> bool:
+    """Whether it is of a thread that only watches, or was handled where it was printed."""
     if _THREAD.search(above):
         return _WATCHES.search(frames) is not None
-    if _FINALISED.match(frames):
-        return True
-    return _was_logged(above, frames, block[below : below + AROUND])
+    return _FINALISED.match(frames) is not None or _was_logged(above, frames, below)
 
 
 def _above_chain(block: bytes, at: int) -> bytes:
@@ -90,7 +100,9 @@ def _parts(block: bytes, at: int) -> tuple[bytes, int]:
     """The frames below a traceback's first line, and where what is below them begins."""
     begin = block.find(b"\n", at) + 1 or len(block)
     here = begin
-    while here < len(block) and here - begin < AROUND and block[here : here + 1].isspace():
+    while (
+        here < len(block) and here - begin < AROUND and block[here : here + 1].isspace()
+    ):
         here = block.find(b"\n", here) + 1 or len(block)
     return block[begin:here], here
 

@@ -319,4 +319,4 @@ def _ignored(signature: Signature, block: bytes, start: int, end: int) -> bool:
     broke the line before the part that says that it means nothing."""
     if signature.id == "bfc.out_of_memory":
         return bool(_TAKEN_BACK.match(block, end, end + WINDOW))
-    return ends_nothing(signature, block, start, end)
+    return ends_nothing(signature, block, start)

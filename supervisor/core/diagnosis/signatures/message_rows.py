@@ -98,7 +98,8 @@ UNTYPED = (
         "python.untyped",
         Cause.USER_ERROR,
         EXCEPTION - 2,
-        rx=_WHO_FAILED + r"(?:No module named '|'?\w+'? object (?:has no attr|is not|does not)"
+        rx=_WHO_FAILED
+        + r"(?:No module named '|'?\w+'? object (?:has no attr|is not|does not)"
         r"|name '\w+' is not def|\w+(?:\.\w+)*\(\) (?:got an? |missing \d|takes )|list index out of"
         r"|unsupported operand type|invalid literal for|could not convert str|not enough values "
         r"to unpack|too many values to unpack|division by zero|cannot unpack non|local variable '"
