@@ -328,7 +328,7 @@ ROWS = (
         SYMPTOM + 4,
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
-        r"|^\S+: (?:line )?\d+:\s+(?:\S+: )?\d+ [Kk]illed\b|[\d\]%)]Killed\s*$|^Killed[a-z].* \d+ ?/ ?\d+"
+        r"|^\S+: (?:line )?\d+:\s+(?:\S+: )?\d+ (?:killed|Killed)\b|[\d\]%)]Killed\s*$|^Killed[a-z].* \d+ ?/ ?\d+"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b|^(?:.*: )?Killed: 9",
         src="bash: jobs.c; dash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
     ),
