@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter, contains
 
-from supervisor.core.diagnosis.harmless_traces import ends_nothing
 from supervisor.core.diagnosis.signatures.all_rows import recognise
 from supervisor.core.diagnosis.signatures.ending_rows import LAST_LINES
+from supervisor.core.diagnosis.signatures.harmless_traces import ends_nothing
 from supervisor.core.diagnosis.signatures.signature import Signature
 from supervisor.core.diagnosis.training_output import (
     Loss,
