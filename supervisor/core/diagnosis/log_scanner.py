@@ -21,7 +21,8 @@ from operator import attrgetter, contains
 
 from supervisor.core.diagnosis.signatures.all_rows import recognise
 from supervisor.core.diagnosis.signatures.ending_rows import LAST_LINES
-from supervisor.core.diagnosis.signatures.signature import Signature, Where
+from supervisor.core.diagnosis.signatures.harmless_traces import ends_nothing
+from supervisor.core.diagnosis.signatures.signature import Signature
 from supervisor.core.diagnosis.training_output import (
     Loss,
     LostLosses,
@@ -76,12 +77,8 @@ _DUMP_LINE = re.compile(
     re.MULTILINE,
 )
 _DUMP_SIGNS = (b"allocat", b"Limit: ")
-_HEADER = b"Traceback (most recent call last)"
 _TAKEN_BACK = re.compile(rb"\s*(?:The\s+)?caller\s+indicates\s+that\s+this\s+is\s+not")
 """The rest of the allocator's warning that it took another way."""
-_QUIET = re.compile(
-    rb"(?:Exception ignored in|--- Logging error ---|Error in atexit)[^\n]*\n\s*\Z"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +315,8 @@ def _lines_with(block: bytes, sign: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _ignored(signature: Signature, block: bytes, start: int, end: int) -> bool:
-    """Whether a traceback is one of those that end nothing: a finaliser's, say; or a
-    console broke the line before the part that says that it means nothing."""
+    """Whether it is of a traceback that ends nothing (a finaliser's, say); or a console
+    broke the line before the part that says that it means nothing."""
     if signature.id == "bfc.out_of_memory":
         return bool(_TAKEN_BACK.match(block, end, end + WINDOW))
-    if signature.where is not Where.EXCEPTION and signature.id != "python.traceback":
-        return False
-    before = block[max(0, start - 2 * WINDOW) : start]
-    header = before.rfind(_HEADER)
-    if signature.id == "python.traceback":
-        header = len(before)
-    quiet = header >= 0 and _QUIET.search(before[max(0, header - 300) : header])
-    return bool(quiet)
+    return ends_nothing(signature, block, start)

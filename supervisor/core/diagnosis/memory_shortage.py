@@ -13,6 +13,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.log_scanner import Hit, LogFindings
 from supervisor.core.diagnosis.result import FIGURES, Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import ScoredSignal
+from supervisor.core.diagnosis.signatures.cuda_rows import NO_DEVICE_AT_INIT
 from supervisor.core.diagnosis.signatures.memory_rows import (
     MEMORY_USAGE,
     NO_ROOM_FOR_KERNEL,
@@ -20,6 +21,7 @@ from supervisor.core.diagnosis.signatures.memory_rows import (
     POOL_LIMIT,
     POOL_LIMIT_MIB,
     RESERVATION_FAILED,
+    XLA_REFUSED,
 )
 from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
 from supervisor.core.memory.fit_memory import step_bytes
@@ -28,7 +30,7 @@ from supervisor.core.text.units import format_size, sizes_apart
 from supervisor.wire.records.oom_subject import OomSubject
 
 _CPU_ROWS = frozenset(
-    {"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu", "jax.cpu_out_of_memory"}
+    {"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu", XLA_REFUSED}
 )
 FOR_WANT_OF_MEMORY = frozenset(
     {Cause.DEVICE_OOM, Cause.CUDNN_ALLOC, Cause.CUDNN_INIT, Cause.CUBLAS}
@@ -86,12 +88,21 @@ def settled(
         return best.cause, None
     memory = _with_step(_figures(best, evidence), evidence)
     cause = best.cause
-    if evidence.limited and best.reason.signature in _CPU_ROWS:
+    if best.reason.signature in _CPU_ROWS and (
+        evidence.limited or _of_the_gpu(best, evidence)
+    ):
         cause = Cause.DEVICE_OOM
     kind = None if memory is None else verdict(memory)
     if cause is Cause.DEVICE_OOM and kind is OomVerdict.FRAGMENTATION:
         cause = Cause.DEVICE_OOM_FRAGMENTATION
     return cause, memory
+
+
+def _of_the_gpu(best: ScoredSignal, evidence: Evidence) -> bool:
+    """Whether it is what XLA says of a CPU and of some GPUs, in somebody's log, which does
+    not tell that there was no GPU."""
+    without = any(hit.signature == NO_DEVICE_AT_INIT for hit in evidence.log.hits)
+    return best.reason.signature == XLA_REFUSED and evidence.log_only and not without
 
 
 def _with_step(

@@ -20,6 +20,7 @@ from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
 from supervisor.core.diagnosis.result import Reason, ReasonSource
 from supervisor.core.diagnosis.signatures.all_rows import BY_ID
 from supervisor.core.diagnosis.signatures.ending_rows import (
+    BARRIER,
     GOES_ON,
     LAST_LINES,
     LEVEL,
@@ -65,7 +66,12 @@ _SAYS_IT_FAILED = frozenset(
 """Rows of lines that know no more than an exit status does."""
 _WARNED = re.compile(r"^(?!.*NCCL).{0,60}\b(?:WARNING|WARN)\b[\]:| -]")
 """The level of a logger: of what such a program can do without, a hint as well."""
-_DISPENSABLE = frozenset({Cause.DATA_ERROR, Cause.DEVICE_OOM, Cause.USER_ERROR})
+_TF_WARNED = re.compile(r": W (?:tensorflow|external|xla)/(?!core/)")
+"""abseil's level of a warning: they go on without that tool. TensorFlow tells in ``core`` of
+operations that failed at the same level."""
+_DISPENSABLE = frozenset(
+    {Cause.DATA_ERROR, Cause.DEVICE_OOM, Cause.USER_ERROR, Cause.VERSION_MISMATCH}
+)
 QUOTED = 3
 """Lines quoted at most."""
 _COVER = re.compile(r"Exception encountered when calling |Graph execution error:$")
@@ -243,6 +249,8 @@ def _claim(hit: Hit, *, earnest: bool = False) -> ScoredSignal:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
     why = earnest and row.cause in {Cause.VERSION_MISMATCH, Cause.GPU_HARDWARE}
     warned = row.cause in _DISPENSABLE and _WARNED.search(hit.text) is not None
+    if row.cause is Cause.VERSION_MISMATCH and not warned:
+        warned = _TF_WARNED.search(hit.text) is not None
     mild = (warned or _MILD.search(hit.text) is not None) and not why
     weight = min(row.weight, HINT) if mild else row.weight
     return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
@@ -261,6 +269,9 @@ def _said_in_time(hit: Hit, evidence: Evidence) -> bool:
     near = hit.line > log.lines - LAST_LINES and evidence.log_only
     if hit.signature in {LOST_LOSS, RANKS_MISSING}:
         return near
+    if hit.signature == BARRIER:
+        said = sum(one.signature == BARRIER for one in log.hits)
+        return near and said > 1 and hit.text == log.last_line
     last = LEVEL.search(hit.text) is not None or hit.text == log.last_line
     trained = any(one.line >= hit.line for one in log.progress)
     return near and last and not trained and GOES_ON.search(hit.text) is None

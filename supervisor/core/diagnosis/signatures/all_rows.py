@@ -12,6 +12,8 @@ One row a fact, each with the source of the message format. The tables lie by st
 - ``message_rows``: numbers of statuses, messages without their type
 - ``ending_rows``: what any program says last
 
+``harmless_traces`` tells of which tracebacks no row says anything.
+
 Rules of reading, in ``recognise``: a benign row takes the whole line for itself, and so
 does one of a line that guesses. Of the others, one that names a cause speaks for the line
 before one that names none, an exception's mere type last of all; then the heaviest, and

@@ -15,6 +15,9 @@ from supervisor.core.diagnosis.signatures.signature import (
 _DRIVER = "CUDA: cuda.h (CUresult), cudaGetErrorString"
 _XIDS = "NVIDIA: docs.nvidia.com/deploy/xid-errors"
 
+NO_DEVICE_AT_INIT = "cuda.no_device_at_init"
+"""The row of what frameworks say where they find no GPU, and go on without."""
+
 FAULT = (
     row(
         "cuda.fault",
@@ -122,7 +125,7 @@ FAULT = (
     ),
     benign("cuda.deinitialized", "CUDA_ERROR_DEINITIALIZED", src=_DRIVER),
     benign(
-        "cuda.no_device_at_init",
+        NO_DEVICE_AT_INIT,
         rx=r"failed call to cuInit|^(?!.*(?:Error|error):).*no CUDA-capable device"
         r"|driver does not appear to be running|Could not find cuda drivers"
         r"|CUDA-enabled jaxlib is not installed|No GPU/TPU found",

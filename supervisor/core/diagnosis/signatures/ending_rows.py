@@ -26,6 +26,9 @@ LEVEL = re.compile(
 LOST_LOSS, RANKS_MISSING = "end.loss_not_finite", "end.ranks_missing"
 """Rows of a loss that is no number, in a line of progress, and of ranks that wait for
 others, which is told as a warning: no other line has to say more."""
+BARRIER = "end.waits_again"
+"""Row of a wait for other processes, told as information: that it is said again and
+again, to the end, is what tells."""
 GOES_ON = re.compile(
     r"[Ww]arn|WARN|INFO\b|DEBUG|NOTICE|^\[?[WIDN]\d{4}|: [WI] |^\W*[WI] \w|[Ff]all(?:s|ing)?"
     r"[- ]?back|[Ss]kip|[Ii]gnor|[Rr]etr(?:y|ies)|[Cc]ontinu|[Ii]nstead|[Dd]efault|ptional"
@@ -33,7 +36,7 @@ GOES_ON = re.compile(
     r"|\bmight\b|no longer|[Oo]verrid|will be|will use|\b[Uu]sing\b|[Tt]rying|[Rr]esum"
     r"|[Rr]ecover|some optimizations|[Rr]unning with|\bwithout\b|long term|\bbug\b"
     r"|\blogs? failed|^\s*(?:def|raise|return|#|//) |\b0 (?:missing|corrupt|failed)|not streaming|\balready\b|to plot|[Nn]o action"
-    r"|_get_joules|dependency resolver|dependency conflicts|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
+    r"|_get_joules|^wandb: |dependency resolver|dependency conflicts|from scratch|[Ss]tarting fresh|folder:|keys:|git repository|Gtk|canberra|\bfont"
     r"|\.cc:\d+\]|kernel:|^\[ *\+?\d+\.\d+\]|nvidia 0000:|Response code: 404"
 )
 """What a warning says besides: another way, another try, no effect."""
@@ -63,6 +66,23 @@ ROWS = (
         _NAMED,
         rx=r"may be stuck|remainder of ranks|[Ss]talled (?:ops|ranks)|[Mm]issing ranks",
         src="horovod: stall_inspector.cc; xla: rendezvous.cc",
+        where=Where.END,
+    ),
+    cascade(
+        BARRIER,
+        Cause.STALLED,
+        _NAMED,
+        rx=r"\b[Ww]aiting (?:in|at|for|on) .{0,60}(?:barrier|ranks?|peers?|workers?|rendezvous"
+        r"|processes|nodes|coordinator|master)\b",
+        src="pytorch: distributed/distributed_c10d.py (_store_based_barrier) and its like",
+        where=Where.END,
+    ),
+    cascade(
+        "end.in_kernel",
+        Cause.UNKILLABLE,
+        _NAMED,
+        rx=r"^\S+ +\d+ +[\d.]+ +[\d.]+ +\d+ +\d+ +\S+ +D[a-zA-Z<+]* +\S+ +\d+:\d\d .*python",
+        src="procps: ps aux, of a process in D state, as people look for one that does not end",
         where=Where.END,
     ),
     cascade(

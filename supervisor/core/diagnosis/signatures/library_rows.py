@@ -120,8 +120,7 @@ ROWS = (
         "miopen.failed",
         Cause.CUDNN_EXEC,
         LIBRARY - 1,
-        rx=r"miopenStatus(?!Success\b(?! \(\d+ vs))|instance of 'miopen::Exception'"
-        r"|MIOpen Error: ",
+        rx=r"miopenStatus(?!Success\b(?! \(\d+ vs))|MIOpen Error: ",
         src=_MIOPEN,
     ),
     # cuBLAS.

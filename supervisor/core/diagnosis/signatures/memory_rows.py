@@ -23,6 +23,8 @@ RESERVATION_FAILED = frozenset({"cuda.module_out_of_memory", "cuda.reservation_f
 POOL_LIMIT = "tf.device_created"
 """The row with how much a pool may take, in MiB: ``POOL_LIMIT_MIB``."""
 POOL_LIMIT_MIB = r"Created device \S+/device:GPU:\d+ with (?P<mib>\d+) MB memory"
+XLA_REFUSED = "xla.out_of_memory.any"
+"""The row of what XLA says where a CPU is refused memory, and some GPUs too."""
 MEMORY_USAGE = "cudnn.memory_usage"
 """The row with what the driver says of the whole device."""
 _BFC = "tensorflow: tsl/framework/bfc_allocator.cc"
@@ -274,11 +276,11 @@ ROWS = (
         src="pytorch: c10/core/impl/alloc_cpu.cpp",
     ),
     row(
-        "jax.cpu_out_of_memory",
+        XLA_REFUSED,
         Cause.HOST_OOM,
         CAUSE,
         rx=r"(?<!OutOfMemoryError: )Out of memory allocating \d+ bytes",
-        src="xla: pjrt/cpu/cpu_client.cc",
+        src="xla: pjrt/cpu/cpu_client.cc, pjrt/gpu/tfrt_gpu_client.h",
     ),
     row(
         "python.memory_error",
@@ -326,9 +328,9 @@ ROWS = (
         SYMPTOM + 4,
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
-        r"|^\S+: line \d+:\s+\d+ Killed|[\d\]%)]Killed\s*$|^Killed[a-z].* \d+ ?/ ?\d+"
+        r"|^\S+: (?:line )?\d+:\s+(?:\S+: )?\d+ (?:killed|Killed)\b|[\d\]%)]Killed\s*$|^Killed[a-z].* \d+ ?/ ?\d+"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b|^(?:.*: )?Killed: 9",
-        src="bash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
+        src="bash: jobs.c; dash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
     ),
     cascade(
         "shell.killed_translated",

@@ -86,7 +86,33 @@ CODES = (
     ),
 )
 
+_WHO_FAILED = (
+    r"(?:[Tt]raining|[Rr]un|[Jj]ob|[Ss]cript|[Pp]rogram|[Ee]xperiment|[Tt]ask|[Ww]orker|[Tt]rial"
+    r"|[Pp]ipeline|[Ee]xecution|[Mm]ain)\b.{0,25}(?:[Ff]ailed|[Cc]rashed|[Aa]borted|[Ee]rror)"
+    r"\b.{0,25}: "
+)
+"""What a script prints before ``str(exception)``: who failed, so that it does not go on."""
+
 UNTYPED = (
+    cascade(
+        "python.untyped",
+        Cause.USER_ERROR,
+        EXCEPTION - 2,
+        rx=_WHO_FAILED
+        + r"(?:No module named '|'?\w+'? object (?:has no attr|is not|does not)"
+        r"|name '\w+' is not def|\w+(?:\.\w+)*\(\) (?:got an? |missing \d|takes )|list index out of"
+        r"|unsupported operand type|invalid literal for|could not convert str|not enough values "
+        r"to unpack|too many values to unpack|division by zero|cannot unpack non|local variable '"
+        r"|cannot access local|cannot import name)",
+        src="cpython: Objects, Python/errors.c, of an exception printed without its type",
+    ),
+    cascade(
+        "python.untyped_file",
+        Cause.DATA_ERROR,
+        EXCEPTION - 2,
+        rx=_WHO_FAILED + r"\[Errno (?:2|13|20|21)\] ",
+        src="cpython: Objects/exceptions.c (OSError), printed without its type",
+    ),
     cascade(
         "tf.shapes_untyped",
         Cause.USER_ERROR,

@@ -38,10 +38,10 @@ ROWS = (
         "nccl.warn",
         Cause.NCCL,
         LIBRARY - 12,
-        rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory|open libibverbs)).*"
+        rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory|open libibverbs|/Plugin)).*"
         r"(?:[Ff]ail|[Ee]rror|[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket"
         r"|[Uu]nreachable|returned \d+ ?\(|errno \d|status=\d)",
-        src="nccl: src/debug.cc; without libibverbs it goes on over sockets",
+        src="nccl: src/debug.cc; without libibverbs or a plugin it goes on over sockets",
     ),
     cascade(
         "nccl.timeout",
@@ -101,7 +101,7 @@ ROWS = (
         Cause.UNKNOWN,
         SYMPTOM - 2,
         rx=failed_with() + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
-        r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor|_get_joules))"
+        r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor|retrying|_get_joules))"
         r"|replica\(s\) failed",
         src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
     ),

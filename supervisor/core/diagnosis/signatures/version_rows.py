@@ -118,8 +118,9 @@ ROWS = (
         rf"|(?:ImportError: |^)cannot import name '\w+' from (?:partially initialized module )?"
         rf"'{_LIBRARY}\b[\w.]*'|cannot import name '\w+' from '(?:[\w.]+)' "
         rf"\(.*(?:site|dist)-packages"
+        r"|Error: .*\b(?:was|were|been|is) removed (?:in|from|since|as of)\b.{0,25}\d"
         r"|Could not interpret (?:optimizer|loss) identifier.*<|PY_SSIZE_T_CLEAN macro must",
-        src="cpython: Objects/moduleobject.c: one library looked for what another, of "
+        src="jax: _src/deprecations.py; numpy: __init__.py; cpython: Objects/moduleobject.c: one library looked for what another, of "
         "another version, does not have",
     ),
     row(
