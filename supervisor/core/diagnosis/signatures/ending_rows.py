@@ -73,8 +73,9 @@ ROWS = (
         Cause.STALLED,
         _NAMED,
         rx=r"\b[Ww]aiting (?:in|at|for|on) .{0,60}(?:barrier|ranks?|peers?|workers?|rendezvous"
-        r"|processes|nodes|coordinator|master)\b",
-        src="pytorch: distributed/distributed_c10d.py (_store_based_barrier) and its like",
+        r"|processes|nodes|coordinator|master)\b|returned Connection refused, retrying",
+        src="pytorch: distributed/distributed_c10d.py (_store_based_barrier) and its like; "
+        "nccl: misc/socket.cc",
         where=Where.END,
     ),
     cascade(

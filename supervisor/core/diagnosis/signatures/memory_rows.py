@@ -160,7 +160,7 @@ ROWS = (
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
         r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc"
         r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES|cuMem\w+ failed: out of memory"
-        r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory"
+        r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory|error=2 : out of memory"
         r"|BFCArena.*ailed to allocate memory"
         r"|No available memory for the cache|ot enough GPU (?:video )?memory|GPU out of memory"
         r"|less than desired GPU memory|greater than the maximum allowed buffer size"

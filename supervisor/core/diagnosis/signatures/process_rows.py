@@ -291,7 +291,7 @@ ROWS = (
         r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
         r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"
-        r"|[Ss]pot interruption|(?:[Ii]nstance|VM) will be (?:terminated|stopped)"
+        r"|^job preempted|^Job deleted at request of|[Ss]pot interruption|(?:[Ii]nstance|VM) will be (?:terminated|stopped)"
         r"|termination is imminent|Power key pressed|System is powering down"
         r"|The system (?:is going down|will (?:reboot|power off|suspend))",
         src="slurm: slurmd/slurmstepd; LSF; PBS; systemd: src/login/logind-action.c",

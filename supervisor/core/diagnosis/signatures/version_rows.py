@@ -54,6 +54,7 @@ ROWS = (
         "a PTX JIT compilation failed",
         "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
         "hipErrorNoBinaryForGpu",
+        "hipErrorNoDevice",
         "hipErrorInvalidDeviceFunction",
         "hipErrorInvalidImage",
         "hipErrorInsufficientDriver",
