@@ -38,9 +38,11 @@ _LOGGED = re.compile(
 )
 """A record of a logger, or what a library prints of another that it looked for."""
 _FINALISED = re.compile(
-    rb'\s*File "[^"\n]*multiprocessing[/\\]util\.py", line \d+, in _run_finalizers'
+    rb'\s*File "[^"\n]*(?:multiprocessing[/\\]util\.py", line \d+, in _run_finalizers'
+    rb'|", line \d+, in __del__\b)'
 )
-"""cpython: Lib/multiprocessing/util.py prints what was raised there, and goes on."""
+"""cpython: Lib/multiprocessing/util.py prints what was raised there, and goes on; so does
+Python of a finaliser, whose heading may be lost."""
 _FIRST_FRAME = re.compile(
     rb'\s*File "[^"\n]*-packages[^"\n]*", line \d+, in (?P<name>\S+)'
 )

@@ -59,7 +59,9 @@ ROWS = (
         "ail to find the dnn implementation",
         "cuDNN was not initialized",
         "reation of compilation cudnn handle failed",
-        src="tensorflow: core/kernels/conv_ops.cc, cudnn_rnn_ops.cc; xla: dnn.cc",
+        "dnn != nullptr",
+        src="tensorflow: core/kernels/conv_ops.cc, cudnn_rnn_ops.cc; xla: dnn.cc, "
+        "service/gpu/gpu_compiler.cc",
     ),
     cascade(
         "cudnn.clean_up",

@@ -256,7 +256,7 @@ ROWS = (
         "batch.memory_limit",
         Cause.HOST_OOM,
         CAUSE + 10,
-        rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled(?!\W{1,4}[Ff]alse)|by the OOM killer"
+        rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled(?!\W{1,4}[Ff]alse)|by the OOM killer|init was OOM-killed"
         r"|result 'oom-kill'|low on resource: memory|low on memory: "
         r"|(?:[Kk]illed|[Tt]erminated).*due to (?:the node running low on memory|memory "
         r"pressure)|tried to allocate more memory than is available"

@@ -76,7 +76,7 @@ ROWS = (
         EXCEPTION - 4,
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
-        r"|client socket has timed out|client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
+        r"|RuntimeError: Socket Timeout|ranks has already checked in|client socket has timed out|client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
         r"|connection to the C10d store|lost communication with a remote|failed to connect to all"
         r"|unable to reliably start one or more daemons|PMIX ERROR|PMI2_Init failed"
         r"|HCCL.{0,40}(?:[Ee]rror|fail|time)|\bEI000\d\b|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
@@ -392,6 +392,16 @@ ROWS = (
         rx=r"PytorchStreamWriter failed writing|inline_container\.cc:\d+\] ?\. unexpected"
         r" pos",
         src="pytorch: caffe2/serialize/inline_container.cc",
+    ),
+    benign(
+        "python.ends_while_locked",
+        "at interpreter shutdown, possibly due to daemon threads",
+        src="cpython: Objects/fileobject.c, bufferedio.c: a thread held the stream at the end",
+    ),
+    benign(
+        "torch.loader_of_another",
+        "can only test a child process",
+        src="cpython: multiprocessing/process.py, from a data loader's finaliser",
     ),
     benign(
         "nccl.slower_path",

@@ -83,7 +83,7 @@ ROWS = (
         Cause.VERSION_MISMATCH,
         CAUSE,
         rx=r"libdevice (?:not found at|is required)|JIT compilation failed"
-        r"|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
+        r"|UNIMPLEMENTED: ptxas too old|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
         r"|nresolved extern function|Could not load library lib(?:cu|nv)"
         r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded"
         r"|Cannot load symbol cu",

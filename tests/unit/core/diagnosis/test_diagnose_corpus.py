@@ -43,6 +43,9 @@ def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) ->
 
 
 MISSED = {
+    "p-triang-oom",  # 92 MiB were free in the pool, 32 asked for: as we count, fragmentation
+    "p-dcrnn-oom",  # so it is here: 256 MiB and 20
+    "q-metamon-eof",  # a worker's pipe ended: an EOFError, of data for all that it says
     "n-kerascontrib-nofile",  # a file of data or of the script: nobody can tell
     "n-jetson-hang",  # what hung before Ctrl-C, the thread alone tells
     "n-coolgpus-dstate",  # of a process that is no training
