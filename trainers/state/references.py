@@ -85,6 +85,7 @@ def _only_computes(found: Any) -> bool:
         return True
     if module == "builtins":
         return isinstance(found, type)
-    if module.partition(".")[0] in sys.stdlib_module_names:
-        return module in _OF_PYTHON and found.__name__ not in _CALLS_BY_NAME
+    package = module.partition(".")[0]  # pathlib._local, from Python 3.13 on
+    if package in sys.stdlib_module_names:
+        return package in _OF_PYTHON and found.__name__ not in _CALLS_BY_NAME
     return True

@@ -190,7 +190,7 @@ def test_what_a_snapshot_names_is_no_order(
     "value",
     [
         np.less, np.float32, keras.ops.greater, math.sqrt, int, Best, is_module,
-        operator.add, collections.Counter, Named(3, 0.5), ObjectMode.WARM,
+        operator.add, collections.Counter, Path, Named(3, 0.5), ObjectMode.WARM,
         collections.defaultdict(list, {"a": [1]}), argparse.Namespace,
     ],
 )  # fmt: skip
