@@ -38,6 +38,9 @@ SWEEP_GRACE_SECONDS = 2.0
 SWEEP_SECONDS = 30.0
 """After this, what is left does not react to SIGKILL and is reported instead."""
 EXEC_FAILED = 127
+WAKE_SECONDS = 2.0
+"""A signal that comes between Python's last look for one and the wait itself is heard when
+that ends, which would be with training: so often it does for a moment."""
 LOG_SECONDS = 5.0
 """How often the log is looked at: so long a reader has at least for what is given up."""
 PAGE = 4096
@@ -73,6 +76,7 @@ def main(arguments: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     output = open_log(directory)
     pid = spawn(libc, output, command, stdin="--stdin" in options)
+    wake_up()
     for option in options:
         if option.startswith("--log="):
             head, tail, slack = map(int, option.removeprefix("--log=").split(","))
@@ -116,6 +120,12 @@ def open_log(directory: str) -> int:
     """What training prints into."""
     path = os.path.join(directory, "output.log")
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+
+
+def wake_up() -> None:
+    """From now on no wait lasts: each signal is heard soon."""
+    signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
 
 
 def keep_small(

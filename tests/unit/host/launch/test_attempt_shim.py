@@ -201,6 +201,24 @@ def test_training_dies_with_its_shim(tmp_path: Path) -> None:
     assert not (tmp_path / "exit.json").exists()
 
 
+def test_no_wait_of_the_shim_lasts(tmp_path: Path) -> None:
+    """A signal that comes right as it begins to wait would be heard as training ends."""
+    process = start(tmp_path, "sleep", "60")
+    await_file(tmp_path / "shimmed.json")
+
+    def waits() -> int:
+        text = Path(f"/proc/{process.pid}/status").read_text()
+        return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+    time.sleep(0.5)  # what it does at its start is over
+    before, deadline = waits(), time.monotonic() + PATIENCE
+    while waits() == before:
+        assert time.monotonic() < deadline, "it waits for ever"
+        time.sleep(0.05)
+    process.terminate()
+    process.wait(PATIENCE)
+
+
 def test_a_dead_supervisor_drains_training(tmp_path: Path) -> None:
     """When the shim's parent is killed, training gets SIGTERM and its end is recorded."""
     training = "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(75)); print('up', flush=True); time.sleep(60)"
