@@ -170,7 +170,8 @@ AMD = (
         Cause.GPU_HARDWARE,
         HARDWARE,
         rx=r"amdgpu.*(?:reset failed|P resume failed|device lost from bus|uncorrectable hardware errors? detected)",
-        src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_device.c, amdgpu_ras.c",
+        src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_device.c "
+        "(amdgpu_device_ip_resume failed, ASIC reset failed), amdgpu_ras.c",
     ),
 )
 
@@ -218,7 +219,7 @@ DRIVER = (
         Cause.GPU_HARDWARE,
         CAUSE,
         rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)|SXid\b.*(?<!-)\bFatal\b",
-        src="linux: drivers/pci/pcie/aer.c",
+        src="linux: drivers/pci/pcie/aer.c; NVIDIA's driver of NVSwitch (SXid)",
     ),
 )
 

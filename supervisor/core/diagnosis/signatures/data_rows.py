@@ -48,7 +48,9 @@ ROWS = (
         r"|premature end of data segment|DECORDError|NVJPEG (?:error|_STATUS)|ImageFileError"
         r"|Unable to determine ImageIO reader|RasterioIOError|InvalidDicomError|InvalidDataError"
         r"|[Ff]ailed to (?:open|decode) (?:the )?(?:audio|video|image)|wave\.Error: ",
-        src="tensorflow: kernels/image/decode_image_op.cc; Pillow; OpenCV",
+        src="tensorflow: kernels/image/decode_image_op.cc; Pillow: Image.py, "
+        "ImageFile.py; OpenCV; ffmpeg, PyAV, decord, audioread, libsndfile, "
+        "libjpeg, nvJPEG, nibabel, SimpleITK, rasterio, pydicom: by their names",
     ),
     row(
         "tf.example_unparsable",
@@ -77,7 +79,9 @@ ROWS = (
         r"|MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)|containing pickled data when allow_pickle|EOF: reading array data|mmap length is great"
         r"|struct\.error: unpack|hecksum does not match|Error opening .zarr. driver|LustreError"
         r"|EOFError: Ran out of input|magic string is not correct",
-        src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; numpy",
+        src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; "
+        "numpy; datasets: exceptions.py; tensorstore; caffe: util/io.cpp; sqlite,"
+        " lmdb, leveldb, parquet, Lustre: by their names",
     ),
     row(
         "tf.file_damaged",

@@ -65,7 +65,7 @@ ROWS = (
         Cause.STALLED,
         _NAMED,
         rx=r"may be stuck|remainder of ranks|[Ss]talled (?:ops|ranks)|[Mm]issing ranks",
-        src="horovod: stall_inspector.cc; xla: rendezvous.cc",
+        src="horovod: common/stall_inspector.cc; xla: rendezvous",
         where=Where.END,
     ),
     cascade(
@@ -74,8 +74,8 @@ ROWS = (
         _NAMED,
         rx=r"\b[Ww]aiting (?:in|at|for|on) .{0,60}(?:barrier|ranks?|peers?|workers?|rendezvous"
         r"|processes|nodes|coordinator|master)\b|returned Connection refused, retrying",
-        src="pytorch: distributed/distributed_c10d.py (_store_based_barrier) and its like; "
-        "nccl: misc/socket.cc",
+        src="pytorch: distributed/distributed_c10d.py (_store_based_barrier) and its "
+        "like; nccl: src/os/linux.cc",
         where=Where.END,
     ),
     cascade(

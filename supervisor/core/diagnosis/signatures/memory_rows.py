@@ -167,7 +167,9 @@ ROWS = (
         r"|(?:at the bottom of|CL_MEM_OBJECT_ALLOC|nsufficient GPU) ?(?:memory|ATION)"
         r"|memory for requested buffer of size|emory isn't enough and alloc"
         r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
-        src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h",
+        src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h;"
+        " vllm, onnxruntime (bfc_arena.cc), MindSpore, DirectML, mlx, OpenCL and "
+        "TPUs (at the bottom of memory), as people's logs have it",
     ),
     row(
         "torch.out_of_memory",
@@ -250,7 +252,7 @@ ROWS = (
         CAUSE + 10,
         rx=r"oom[-_]kill event|OOM Killed|tasks? [\d,-]+: Out Of Memory|[Ee]xceeded (?:job|step) memory limit"
         r"|State: OUT_OF_MEMORY|\bOUT_OF_MEMORY\s+0:125|cgroup out-of-memory handler",
-        src="slurm: src/plugins/task/cgroup, slurmd/slurmstepd",
+        src="slurm: src/plugins/task/cgroup, slurmd/slurmstepd, src/srun/launch.c",
     ),
     row(
         "batch.memory_limit",
@@ -265,8 +267,11 @@ ROWS = (
         r"|killed by YARN for exceeding|usage exceeded request_memory|OutOfMemoryError: Java"
         r"|cannot allocate vector of size|runtime: out of memory|Insufficient memory\) Failed"
         r"|WinError (?:8|1450)\]|node ran out of memory|ran out of memory and was killed",
-        src="LSF, PBS, Kubernetes, systemd: src/core/service.c, src/oom, earlyoom, Ray, "
-        "Dask, Jupyter, Colab, Vertex AI",
+        src="LSF, Torque, Kubernetes, systemd: src/core/service.c, src/oom, earlyoom,"
+        " Ray, Dask, Jupyter, Colab, Vertex AI; runc: "
+        "libcontainer/process_linux.go; htcondor: condor_utils/param_info.in; "
+        "YARN, Spark, Java, R, Go, OpenCV, Windows; 'ran out of memory': nobody's"
+        " in particular",
     ),
     row(
         "torch.cpu_allocator",
@@ -280,7 +285,7 @@ ROWS = (
         Cause.HOST_OOM,
         CAUSE,
         rx=r"(?<!OutOfMemoryError: )Out of memory allocating \d+ bytes",
-        src="xla: pjrt/cpu/cpu_client.cc, pjrt/gpu/tfrt_gpu_client.h",
+        src="xla: pjrt",
     ),
     row(
         "python.memory_error",
@@ -348,6 +353,7 @@ ROWS = (
         + r"|tasks? [\d,-]+: Killed|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
         r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated by signal SIGKILL"
         r"|TerminatedWorkerError",
-        src="torch: elastic/multiprocessing/errors; subprocess; joblib",
+        src="torch: elastic/multiprocessing/errors; subprocess; joblib; slurm: "
+        "src/srun/launch.c",
     ),
 )

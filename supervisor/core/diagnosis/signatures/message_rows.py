@@ -44,8 +44,9 @@ CODES = (
         r"|Check failed: .*(?:cuda|hip)Success.*out of memory"
         r"|(?:HIP|HIP runtime|Triton) [Ee]rror\W*(?:\[\w+\]: )?out of memory"
         r"|\[CUDA\]:? out of memory|Out of memory error on GPU|CUDA error\(2\)",
-        src="glog: Check failed; paddle: memory/allocation/cuda_allocator.cc; triton; "
-        "LightGBM",
+        src="glog: Check failed; paddle: fluid/memory/allocation/cuda_allocator.cc; "
+        "LightGBM: include/LightGBM/cuda/cuda_utils.hu; triton, as people's logs "
+        "have it",
     ),
     _numbered("cuda.number_memory", Cause.DEVICE_OOM, CAUSE, "2"),
     _numbered(
@@ -68,21 +69,22 @@ CODES = (
         LIBRARY - 1,
         rx=r"Check failed: .*\bcudnn(?!Create\()[A-Z]\w+\(.*CUDNN_STATUS_SUCCESS"
         r"|CUDNN_STATUS_SUCCESS\)? ?\((?!0 |1 |2 )\d+ vs\. 0\)",
-        src="mxnet: common/cuda/utils.h (CUDNN_CALL); caffe: util/cudnn.hpp",
+        src="mxnet: src/common/cuda/utils.h (CUDNN_CALL); caffe: "
+        "include/caffe/util/cudnn.hpp (CUDNN_CHECK)",
     ),
     row(
         "cudnn.checked_handle",
         Cause.CUDNN_INIT,
         LIBRARY,
         rx=r"Check failed: .*\bcudnnCreate\(|CUDNN_STATUS_SUCCESS\)? ?\(1 vs\. 0\)",
-        src="mxnet: common/cuda/utils.h; caffe: util/cudnn.hpp",
+        src="mxnet: src/common/cuda/utils.h; caffe: include/caffe/util/cudnn.hpp",
     ),
     row(
         "cudnn.checked_memory",
         Cause.CUDNN_ALLOC,
         LIBRARY,
         rx=r"CUDNN_STATUS_SUCCESS\)? ?\(2 vs\. 0\)",
-        src="caffe: util/cudnn.hpp, CUDNN_STATUS_ALLOC_FAILED",
+        src="caffe: include/caffe/util/cudnn.hpp, CUDNN_STATUS_ALLOC_FAILED",
     ),
 )
 
@@ -123,7 +125,8 @@ UNTYPED = (
         r"|Initializer expected to generate shape|flax\.errors\.html#"
         r"|is incompatible with the layer: expected|Data cardinality is ambiguous"
         r"|Negative dimension size caused by",
-        src="tensorflow: core/kernels; keras: input_spec.py; flax: errors.py",
+        src="tensorflow's library; keras: layers/input_spec.py, "
+        "trainers/data_adapters/data_adapter_utils.py; flax: errors.py",
     ),
     cascade(
         "torch.shapes_untyped",
@@ -134,7 +137,7 @@ UNTYPED = (
         r"size|backward through the graph a second time|does not require grad and does not"
         r"|modified by an inplace operation|\) and weight type \(|stack expects each tensor"
         r"|in loading state_dict for|Sizes of tensors must match|running_mean should contain",
-        src="pytorch: aten/src/ATen/native, torch/csrc/autograd, nn/modules/module.py",
+        src="pytorch: its operators, autograd and modules",
     ),
     cascade(
         "caffe.input_unreadable",
@@ -142,7 +145,8 @@ UNTYPED = (
         SYMPTOM + 2,
         rx=r"(?:^|\W)F\d{4} [^]]*\] .*(?:No such file|mdb_status|[Cc]ould not open|[Ff]ailed to "
         r"open|[Nn]ot found|leveldb)",
-        src="caffe: util/io.cpp, util/db_lmdb.hpp, util/db_leveldb.cpp",
+        src="caffe: src/caffe/util/io.cpp, util/db_leveldb.cpp, "
+        "layers/hdf5_data_layer.cpp, include/caffe/util/db_lmdb.hpp",
     ),
     cascade(
         "caffe.net_refused",
@@ -171,8 +175,8 @@ UNTYPED = (
         r"|ErrImagePull|InvalidImageName|CreateContainerConfigError"
         r"|executable file not found in \$PATH|unknown runtime specified"
         r"|could not select device driver|status=20[0-9]/[A-Z]|status=21[0-9]/[A-Z]",
-        src="transformers: utils/hub.py; huggingface_hub: errors.py; docker; kubernetes; "
-        "systemd: exit-status.c",
+        src="transformers; huggingface_hub: utils/_http.py, utils/_validators.py; "
+        "docker; kubernetes; systemd",
     ),
     row(
         "script.flags",
@@ -186,8 +190,10 @@ UNTYPED = (
         r"|No such command|^\S*sh: (?:line \d+: )?\S+: (?:Permission denied|No such file)"
         r"|/dev/(?:kfd|dri|nvidia|accel)\S*:? .{0,30}(?:Permission denied|resource busy)"
         r"|TPU is already in use|submission failed: Invalid|not enough slots available",
-        src="absl: flags; click: exceptions.py; hydra; omegaconf; protobuf: text_format.cc; "
-        "bash",
+        src="absl: app.py, flags/_exceptions.py; click: exceptions.py; hydra: "
+        "_internal/defaults_list.py; omegaconf: dictconfig.py, basecontainer.py; "
+        "protobuf; slurm: src/sbatch/sbatch.c; prrte: help-prte-rmaps-base.txt; "
+        "bash; libtpu",
     ),
 )
 
@@ -198,7 +204,7 @@ ENDS = (
         EXCEPTION + 6,
         rx=r"DataLoader timed out after|self-detected stall|detected stalls on CPU"
         r"|result 'watchdog'|\(limit \d+min\)!",
-        src="pytorch: utils/data/dataloader.py; linux: kernel/rcu/tree_stall.h; systemd",
+        src="pytorch; linux; systemd",
     ),
     cascade(
         "launcher.asked_to_end",
@@ -207,7 +213,7 @@ ENDS = (
         rx=r"status=15/TERM|status=2/INT|result 'timeout'|died with <Signals\.SIG(?:TERM|INT)"
         r"|(?:exit code|exitcode|exited with code|Exit Code|exit status)\W{1,4}(?:143|130|-15"
         r"|-2)\b|interrupted by signal (?:15|2)\b",
-        src="systemd: src/core/service.c; bash: 128 + SIGTERM or SIGINT; torchrun",
+        src="systemd; bash: 128 + SIGTERM or SIGINT; torchrun",
     ),
     cascade(
         "systemd.unit_failed",
@@ -215,20 +221,21 @@ ENDS = (
         SYMPTOM - 2,
         rx=r"code=exited, status=[1-9]|Failed with result '(?:exit-code|signal)'"
         r"|CrashLoopBackOff|BackoffLimitExceeded|MountVolume\.\w+ failed",
-        src="systemd: src/core/service.c; kubernetes: kubelet, job controller",
+        src="systemd; kubernetes",
     ),
     row(
         "platform.ended_it",
         Cause.PREEMPTED,
         CAUSE,
-        rx=r"Job was active longer than specified deadline|MaxRuntimeExceeded|DUE to SIGTERM"
+        rx=r"Job was active longer than specified deadline|MaxRuntimeExceeded|DUE to SIGNAL Terminated"
         r"|Stopping the training job|scancel: Terminating|imminent node shutdown"
         r"|INTERRUPTED_BY_NO_CAPACITY|MaxWaitTimeExceeded|[Ss]pot (?:instance|VM|node)\S* "
         r"(?:was |has been |is being )?(?:interrupted|reclaimed|terminated|evicted)"
         r"|State: (?:TIMEOUT|CANCELLED|PREEMPTED|NODE_FAIL)|\b(?:TIMEOUT|PREEMPTED|NODE_FAIL)"
         r"\s+\d+:\d+|Signals?\.SIGINT death|closing signal SIG(?:INT|HUP)",
-        src="kubernetes: job controller, nodeshutdown; SageMaker; dstack; slurm: sacct; "
-        "torchrun: elastic/multiprocessing/api.py",
+        src="kubernetes; SageMaker: SecondaryStatus; dstack: core/models/runs.py; "
+        "slurm: sacct, src/scancel/scancel.c, src/slurmd/slurmstepd/req.c; "
+        "torchrun: elastic/agent/server/api.py",
     ),
 )
 

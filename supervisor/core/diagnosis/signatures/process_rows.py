@@ -93,7 +93,10 @@ ROWS = (
         r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed"
         r"|preemption in a connected worker|lame workers found|Cancelled by TearDown"
         r"|Session \w+ is not found",
-        src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
+        src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime; nccl: "
+        "src/bootstrap.cc; horovod: runner/common/util/network.py; prrte: "
+        "errmgr/base/help-errmgr-base.txt; HCCL (EI0006), as people's logs have "
+        "it",
     ),
     # Processes that end by themselves.
     cascade(
@@ -103,7 +106,9 @@ ROWS = (
         rx=failed_with() + r"|no longer alive|\bexited unexpectedly|is 6 feet under"
         r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor|retrying|_get_joules))"
         r"|replica\(s\) failed",
-        src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
+        src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started; "
+        "batchgenerators: dataloading/multi_threaded_augmenter.py; nnU-Net, of "
+        "its workers",
     ),
     cascade(
         "jupyter.kernel_died",
@@ -193,7 +198,8 @@ ROWS = (
         + ended_with(-11, -7, -4, -8, 139, 135, 132, 136, 3221225477, 3221226505)
         + "|"
         + ended_with(-1073741819, -1073740791, -1073741571, 3221225725),
-        src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
+        src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c; "
+        "R; glibc; systemd; Java; macOS",
     ),
     cascade(
         "process.heap_corrupted",
@@ -225,7 +231,8 @@ ROWS = (
         r"|^(?!.*Error: ).*:\d+: .*Assertion `.*' failed|Assertion failed: \(?.*(?:file|line) |: failed assertion `"
         r"|libprotobuf FATAL|thread '.*' panicked at|^(?!.*Error: ).*\.\w+:\d+: Check failed: "
         r"|\*\*\* Process received signal \*\*\*|" + ended_with(-6, 134),
-        src="bash: jobs.c; abseil: log/check.h; libstdc++",
+        src="bash: jobs.c; abseil: log/check.h; libstdc++; glibc and macOS: assert();"
+        " protobuf; Rust: panics; slurm: src/srun/launch.c",
     ),
     cascade(
         "process.crashed_translated",
@@ -294,7 +301,8 @@ ROWS = (
         r"|^job preempted|^Job deleted at request of|[Ss]pot interruption|(?:[Ii]nstance|VM) will be (?:terminated|stopped)"
         r"|termination is imminent|Power key pressed|System is powering down"
         r"|The system (?:is going down|will (?:reboot|power off|suspend))",
-        src="slurm: slurmd/slurmstepd; LSF; PBS; systemd: src/login/logind-action.c",
+        src="slurm: slurmd/slurmstepd; LSF; Torque: resmom/mom_main.c (job killed), "
+        "its server's mails; systemd: src/login/logind-action.c; clouds' notices",
     ),
     cascade(
         "scheduler.ended_step",
@@ -324,7 +332,9 @@ ROWS = (
         r"|\*\*\* SIG(?:TERM|INT|HUP) \(@|\(Termination signal\)|aborting due to control-C event"
         r"|tasks? [\d,-]+: Terminated|Detected KeyboardInterrupt|[Rr]eceived signal\W+(?:15|2)\b|exit request"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )terminated\b|Received \d+ death signal",
-        src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, DataLoader.cpp",
+        src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, "
+        "DataLoader.cpp; lightning: pytorch/trainer/call.py; paddle (Termination "
+        "signal) and Intel's Fortran (control-C event), as people's logs have it",
     ),
     row(
         "kernel.unkillable",
@@ -352,7 +362,8 @@ ROWS = (
         EXCEPTION - 2,
         rx=r"nfs: server \S+ not responding|^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
         r"|Termination timeout for|deadlock detected|no progress for \d+",
-        src="cpython: faulthandler.c; xla: service/rendezvous.cc; linux: watchdog.c",
+        src="cpython: faulthandler.c; xla: service/rendezvous.cc; linux: watchdog.c; "
+        "NFS's client",
     ),
     cascade(
         "xla.rendezvous_slow",
@@ -374,7 +385,9 @@ ROWS = (
         r"|Usage of EmptyDir volume|iostream error"
         r"|Insufficient disk space"
         r"|resource: ephemeral-storage|local storage usage exceeds",
-        src="errno.h ENOSPC, EDQUOT; hdf5: H5FDsec2.c; sqlite",
+        src="errno.h ENOSPC, EDQUOT; hdf5: H5FDsec2.c; sqlite; cpython: tempfile.py; "
+        "ray; kubernetes; libstdc++: iostream error, as people's logs have it of "
+        "a full disk",
     ),
     row(
         "tf.file_resources",
@@ -396,7 +409,7 @@ ROWS = (
     benign(
         "python.ends_while_locked",
         "at interpreter shutdown, possibly due to daemon threads",
-        src="cpython: Objects/fileobject.c, bufferedio.c: a thread held the stream at the end",
+        src="cpython, of an exit while a thread held the stream",
     ),
     benign(
         "torch.loader_of_another",
@@ -411,7 +424,7 @@ ROWS = (
     benign(
         "glib.logged",
         rx=r"-(?:CRITICAL|WARNING) \*\*: ",
-        src="glib: glib/gmessages.c, of the desktop's libraries",
+        src="glib, of the desktop's libraries",
     ),
     benign(
         "scheduler.quiet",

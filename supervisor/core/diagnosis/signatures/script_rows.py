@@ -41,8 +41,13 @@ ROWS = (
         r"contains?) (?:[Nn]a[Nn]|[Ii]nf|non-finite)|^\s*\d+: -?nan, -?nan avg"
         r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)"
         r"|^\s*\d+/\d+\s+[\d.]+G(?:\s+[\d.]+)*\s+nan\s",
-        src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks; "
-        "ultralytics: engine/trainer.py, a row of losses; trainers: fit/failed_steps",
+        src="keras: callbacks/terminate_on_nan.py; tensorflow: "
+        "basic_session_run_hooks; ultralytics: engine/trainer.py, a row of "
+        "losses; trainers: fit/failed_steps; Megatron-LM: "
+        "core/rerun_state_machine.py, distributed/param_and_grad_buffer.py; "
+        "gpt-neox: megatron/utils.py; yolact: utils/functions.py; xgboost: "
+        "src/common/error_msg.h; lightning: pytorch/loops/utilities.py; darknet: "
+        "examples",
     ),
     row(
         "numerics.checked",
@@ -61,14 +66,16 @@ ROWS = (
         CAUSE - 5,
         rx=r"loss scale to [\d.]+e-\d+|(?:[Gg]rad|[Ll]oss)[ _]?scaler?\b.{0,30}(?:\de-(?:0[5-9]"
         r"|[1-9]\d)|too small)",
-        src="apex: amp/scaler.py; icefall: train.py; a scale below 1e-4: no step had finite gradients",
+        src="apex, before amp left it; icefall: whisper/train.py and others; a scale "
+        "below 1e-4: no step had finite gradients",
     ),
     raised(
         "numerics.raised",
         Cause.NON_FINITE_LOSS,
         EXCEPTION + 6,
         "FloatingPointError",
-        src="numpy: seterr; detectron2, fairseq: of a loss or its gradients",
+        src="numpy: seterr; detectron2: engine/train_loop.py, fairseq: trainer.py, "
+        "optim: of a loss or its gradients",
     ),
     cascade(
         "numerics.asserted",
@@ -112,7 +119,7 @@ ROWS = (
         EXCEPTION + 1,
         rx=r"\w*(?:Error|Exception|Exit): .*(?:[Nn]o (?:CUDA |available )?(?:GPU|gpu|CUDA|dev)"
         r"|(?:CUDA|cuda|GPU|gpu)s? (?:is|are|was|were) (?:not|un)|not find (?:a |any )?GPU)",
-        src="pytorch: c10/cuda, torch/serialization.py; deepspeed: launcher/runner.py",
+        src="pytorch; deepspeed: launcher/runner.py",
         where=Where.EXCEPTION,
     ),
     row(
@@ -186,7 +193,7 @@ ROWS = (
         "UnknownError",
         rx=r": .*\b(?:Value|Type|Key|Index|Attribute|Runtime|Assertion|Name|NotImplemented"
         r"|ZeroDivision)Error: ",
-        src="jaxlib: xla_python; tensorflow: script_ops.py: what a callback raised",
+        src="jaxlib; tensorflow: what a callback raised",
     ),
     raised(
         "library.internal",
@@ -220,8 +227,8 @@ ROWS = (
         EXCEPTION,
         rx=r"(?:visdom|wandb|mlflow|comet_ml|neptune|clearml|tensorboardX|aim)\.[\w.]*"
         r"(?:Error|Exception)",
-        src="visdom: __init__.py; wandb: errors; mlflow: exceptions.py: a server that the "
-        "script names is not there",
+        src="visdom, wandb, mlflow and others: a server that the script names is not "
+        "there",
         where=Where.EXCEPTION,
     ),
     raised(

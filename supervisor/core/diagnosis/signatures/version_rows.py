@@ -121,15 +121,16 @@ ROWS = (
         rf"\(.*(?:site|dist)-packages"
         r"|Error: .*\b(?:was|were|been|is) removed (?:in|from|since|as of)\b.{0,25}\d"
         r"|Could not interpret (?:optimizer|loss) identifier.*<|PY_SSIZE_T_CLEAN macro must",
-        src="jax: _src/deprecations.py; numpy: __init__.py; cpython: Objects/moduleobject.c: one library looked for what another, of "
-        "another version, does not have",
+        src="jax: _src/deprecations.py; numpy: __init__.py; keras: "
+        "optimizers/__init__.py, losses/__init__.py; cpython: one library looked "
+        "for what another, of another version, does not have",
     ),
     row(
         "version.module_moved",
         Cause.VERSION_MISMATCH,
         LIBRARY - 10,
         rx=rf"No module named '?{_LIBRARY}\.\w",
-        src="cpython: Lib/importlib/_bootstrap.py: it is in other versions of the library",
+        src="cpython: it is in other versions of the library",
     ),
     row(
         "version.said",
@@ -152,9 +153,13 @@ ROWS = (
         r"|not available in this (?:library|build|version)|GPU Tree Learner was not enabled"
         r"|(?:not|n't) (?:been )?(?:built|compiled) with (?:GPU|CUDA|cuDNN|NCCL|MPI|TPU|ROCm)"
         r"|system not yet initialized|GPU architecture is not supported",
-        src="nvlink, nvcc; pip; transformers: utils/versions.py; numpy; macOS: dyld; linux: "
-        "fs/exec.c; cpython: pickle, marshal; bitsandbytes; keras; flash_attn; rocBLAS; "
-        "CUDA: cudaErrorSystemNotReady, without the fabric manager of the driver's version",
+        src="nvlink, nvcc; nvidia-container-cli; pip; transformers; numpy; macOS: "
+        "dyld; linux; glibc; cpython: pickle, marshal; bitsandbytes; keras; "
+        "protobuf; pybind11; deepspeed: op_builder/builder.py; flash_attn: "
+        "csrc/flash_attn/flash_api.cpp; LightGBM: "
+        "src/treelearner/gpu_tree_learner.h; xgboost: src/common/common.h; "
+        "pytorch; numba; rocBLAS; CUDA: cudaErrorSystemNotReady, without the "
+        "fabric manager of the driver's version; others as people's logs have it",
     ),
     row(
         "openmp.twice",
