@@ -171,7 +171,7 @@ UNTYPED = (
         r"|does not appear to have a file named|trying to access a gated repo"
         r"|Can't load (?:tokenizer|config\w*|the \w+|feature extractor|image processor) for"
         r"|Repo id must (?:be|use)|Repository Not Found for url|ould not find a valid "
-        r"(?:config|model)|Unable to find image|failed to pull image|ImagePullBackOff"
+        r"(?:config|model)|pull access denied|failed to pull image|ImagePullBackOff"
         r"|ErrImagePull|InvalidImageName|CreateContainerConfigError"
         r"|executable file not found in \$PATH|unknown runtime specified"
         r"|could not select device driver|status=20[0-9]/[A-Z]|status=21[0-9]/[A-Z]",
