@@ -21,6 +21,7 @@ DICTIONARIES = ("dict", "ordered", "counter", "default")
 
 ONTO_WHAT_IS_THERE = frozenset({
     "object", "framework", "tuple", "named", "iterator", "reference", "mapped",
+    "table",
 })  # fmt: skip
 """Kinds that are decoded with what is in their place now."""
 
@@ -86,7 +87,7 @@ class StateDecoder:
     def _holding(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         content = value["v"]
         if kind == "table":
-            return pandas_state.made(self.decode(content))
+            return pandas_state.put_back(self.decode(content), existing)
         if kind == "tuple":
             return tuple(self._items(content, existing))
         if kind == "named":

@@ -24,9 +24,10 @@ TEXTS = frozenset({"object", "str", "string"})
 def parts(value: Any) -> dict[str, Any] | None:
     """What ``made`` makes the same table or column of; None: ``value`` is none, or it is
     made of something else (categories, several levels of an index, say)."""
+    if type(value).__module__.partition(".")[0] != "pandas":
+        return None  # and pandas itself is not touched, which may wait to be loaded
     pandas: Any = sys.modules.get("pandas")
-    known = getattr(pandas, "DataFrame", None), getattr(pandas, "Series", None)
-    if pandas is None or type(value) not in known:
+    if pandas is None or type(value) not in (pandas.DataFrame, pandas.Series):
         return None
     table = value if type(value) is pandas.DataFrame else value.to_frame()
     if table.memory_usage().sum() > MOST_BYTES:
@@ -43,8 +44,18 @@ def parts(value: Any) -> dict[str, Any] | None:
     return found if _same(made(found), value) else None
 
 
+def put_back(found: dict[str, Any], existing: Any) -> Any:
+    """The table of these ``parts``: ``existing``, if that is one, as others may refer to it.
+    Raises NoWayBackError."""
+    table = made(found)
+    if type(existing) is not type(table):
+        return table
+    type(existing).__init__(existing, table)
+    return existing
+
+
 def made(found: dict[str, Any]) -> Any:
-    """The table of these ``parts``. Raises NoWayBackError: there is no pandas now."""
+    """A new table of these ``parts``. Raises NoWayBackError: there is no pandas now."""
     pandas: Any = sys.modules.get("pandas")
     if pandas is None:
         message = "pandas is not imported now"

@@ -66,13 +66,16 @@ class Vae(keras.Model):
         self.first, self.second = first, second
         self.total = keras.metrics.Mean(name="loss")
 
+    def loss_of(self, x):
+        values = self.ledger(x, training=True)
+        mean, spread = tf.split(self.encoder(values), 2, axis=1)
+        drawn = keras.random.normal(tf.shape(mean), seed=self.noise)
+        again = self.decoder(mean + tf.exp(0.5 * spread) * drawn, training=True)
+        return tf.reduce_mean((values - again) ** 2)
+
     def train_step(self, x):
         with tf.GradientTape(persistent=True) as tape:
-            values = self.ledger(x, training=True)
-            mean, spread = tf.split(self.encoder(values), 2, axis=1)
-            drawn = keras.random.normal(tf.shape(mean), seed=self.noise)
-            again = self.decoder(mean + tf.exp(0.5 * spread) * drawn, training=True)
-            loss = tf.reduce_mean((values - again) ** 2)
+            loss = self.loss_of(x)
         for part, optimizer in (
             (self.encoder, self.first),
             (self.decoder, self.second),
@@ -104,11 +107,7 @@ class Turns(Vae):
     def train_step(self, x):
         self.turn += 1
         with tf.GradientTape(persistent=True) as tape:
-            values = self.ledger(x, training=True)
-            mean, spread = tf.split(self.encoder(values), 2, axis=1)
-            drawn = keras.random.normal(tf.shape(mean), seed=self.noise)
-            again = self.decoder(mean + tf.exp(0.5 * spread) * drawn, training=True)
-            loss = tf.reduce_mean((values - again) ** 2)
+            loss = self.loss_of(x)
         weights = self.encoder.trainable_weights
         self.first.apply_gradients(zip(tape.gradient(loss, weights), weights))
         if self.turn % 3 == 0 and loss.numpy() > 0:

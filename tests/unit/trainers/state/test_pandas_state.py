@@ -18,13 +18,13 @@ from trainers.state.iterator_state import NoWayBackError
 pd = script_package("pandas")
 
 
-def given_back(value: object) -> Any:
+def given_back(value: object, existing: object = None) -> Any:
     """``value`` through JSON and tensors."""
     encoder = StateEncoder("x/", array_of=lambda _value: None)
     text = json.dumps(encoder.encode(value))
     stored = {tensor.name: tensor.read().copy() for tensor in encoder.tensors}
     decoder = StateDecoder(stored, assign=lambda _existing, array, _kind: array)
-    return decoder.decode(json.loads(text))
+    return decoder.decode(json.loads(text), existing=existing)
 
 
 def test_a_log_that_grows() -> None:
@@ -39,6 +39,20 @@ def test_a_log_that_grows() -> None:
     pd.testing.assert_frame_equal(again["frame"], frame)
     pd.testing.assert_series_equal(again["loss"], frame["loss"])
     pd.testing.assert_series_equal(again["at"], frame["at"])
+
+
+def test_who_refers_to_a_table_has_it_too() -> None:
+    """It is given back into the one that is there, which the script may hold elsewhere."""
+    frame = pd.DataFrame({"loss": [1.0, 0.5]}, index=["a", "b"])
+    there, column = pd.DataFrame(), pd.Series(name="other")
+    kept = [there, column]
+    again = given_back([frame, frame["loss"]], kept)
+    assert again[0] is there
+    assert again[1] is column
+    pd.testing.assert_frame_equal(there, frame)
+    pd.testing.assert_series_equal(column, frame["loss"])
+    there.loc["c"] = 0.25
+    assert there["loss"].tolist() == [1.0, 0.5, 0.25]
 
 
 CELLS = st.one_of(
