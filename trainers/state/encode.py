@@ -130,7 +130,7 @@ class StateEncoder:
         if type(value) in iterator_state.KINDS and iterator_state.is_followed(value):
             return {KIND: "iterator", "v": iterator_state.place(value)}
         for base, maker in _TRACKED:
-            if isinstance(value, base) and type(value).__module__.startswith("keras."):
+            if isinstance(value, base) and type(value).__module__.startswith(_TRACKING):
                 return maker(self, value, depth + 1)
         raise UnencodableError(type_name(value))
 
@@ -228,6 +228,8 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
 }
 
 _TRACKED: tuple[tuple[type, Callable[[StateEncoder, Any, int], Any]], ...] = tuple(
-    (kind, _ENCODERS[kind]) for kind in (list, dict)
+    (kind, _ENCODERS[kind]) for kind in (list, dict, tuple)
 )
-"""What Keras makes of containers that are attributes of a layer."""
+"""What Keras and TensorFlow make of containers that are attributes of a layer or an
+optimizer: classes of their own, of these kinds."""
+_TRACKING = ("keras.", "tensorflow.python.trackable.")

@@ -425,6 +425,7 @@ def _parts(value: Any, *, below: bool) -> Iterator[tuple[str, Any]]:
             yield f"compile {index}", one
     if isinstance(value, keras.optimizers.Optimizer):
         yield "learning_rate", keras_losses.given_rate(value)
+        yield "inner_optimizer", getattr(value, "inner_optimizer", None)
 
 
 def _is_behaviour(value: Any) -> bool:

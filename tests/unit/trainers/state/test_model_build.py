@@ -4,6 +4,7 @@ import keras
 import pytest
 import tensorflow as tf
 
+from trainers.backends.tensorflow.functions import tracing
 from trainers.state import model_build
 from trainers.state.model_build import MOST_STEPS
 
@@ -56,3 +57,22 @@ def test_where_all_optimizers_are_used_more_steps_make_nothing() -> None:
     model.compile(run_eagerly=True)
     model_build.build(model, SPEC, whole=lambda: False)
     assert model.turn <= 4  # two; two more may be those of tracing
+
+
+class LooksAtNumbers(keras.Model):
+    """Draws, and then asks for a value that a trace has not."""
+
+    def train_step(self, data: tf.Tensor) -> dict[str, float]:
+        """Of no use."""
+        noisy = data + keras.random.normal(tf.shape(data))
+        return {"loss": float(tf.reduce_mean(noisy))}
+
+
+def test_a_trace_that_fails_leaves_no_seed_generator_without_a_value() -> None:
+    """The first draw of all was in it: what draws later would find a variable of nothing."""
+    keras.utils.clear_session()
+    model = LooksAtNumbers()
+    model.compile(run_eagerly=True)
+    with pytest.raises(TypeError):
+        tracing.trace_train(model, SPEC)
+    assert keras.random.normal((2,)).shape == (2,)

@@ -40,12 +40,13 @@ def trace_test(model: Any, element_spec: Any) -> None:
 
 def _trace(model: Any, function: Any, step: Any, element_spec: Any) -> None:
     compiled = next(_compiled(function, set()), None)
-    if compiled is None:  # eager: traced once for this alone, as Keras would do it
-        tf.function(step, autograph=False).get_concrete_function(element_spec)
-    else:
-        strategy = replicas.strategy_of(model)
-        spec = replicas.iterator_spec(element_spec, strategy)
-        compiled.get_concrete_function(spec)
+    with random_state.generator_made_whole():
+        if compiled is None:  # eager: traced once for this alone, as Keras would do it
+            tf.function(step, autograph=False).get_concrete_function(element_spec)
+        else:
+            strategy = replicas.strategy_of(model)
+            spec = replicas.iterator_spec(element_spec, strategy)
+            compiled.get_concrete_function(spec)
 
 
 def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:

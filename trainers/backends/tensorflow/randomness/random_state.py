@@ -71,6 +71,18 @@ def put_back(state: dict[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
+def generator_made_whole() -> Iterator[None]:
+    """Leave Keras no global seed generator of a trace that fails: TensorFlow gives the
+    variables of a trace their values at its end, so that this one would have none."""
+    before = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+    try:
+        yield
+    except BaseException:
+        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, before)
+        raise
+
+
+@contextlib.contextmanager
 def random_states_kept() -> Iterator[None]:
     """Put the random states of Python, NumPy, TensorFlow and Keras back at the end."""
     before = state()

@@ -181,6 +181,25 @@ critic.set_weights([np.ones((2, 1)), np.zeros(1)])
 def step(): critic.train_on_batch(*data)
 def result(): return [v.numpy() for v in (*critic.variables, *critic.optimizer.variables)]
 """,
+    "an optimizer of the script's within one that scales the loss": """
+class Slow(keras.optimizers.SGD):
+    def __init__(self):
+        super().__init__(0.1)
+        self.count, self.slow = 0, {}
+    def apply(self, grads, trainable_variables=None):
+        super().apply(grads, trainable_variables)
+        self.count += 1
+        for index, one in enumerate(self._trainable_variables):
+            self.slow[index] = self.slow.get(index, 0) + one.numpy() + self.count
+critic = network()
+critic.compile(keras.optimizers.LossScaleOptimizer(Slow()), "mse", run_eagerly=True)
+critic.set_weights([np.ones((2, 1)), np.zeros(1)])
+data = np.ones((4, 2), "float32"), np.zeros((4, 1), "float32")
+def step(): critic.train_on_batch(*data)
+def result():
+    inner = critic.optimizer.inner_optimizer
+    return inner.count, [one.tolist() for one in inner.slow.values()]
+""",
     "a layer's own attribute": """
 class Layer(keras.layers.Layer):
     def __init__(self):
