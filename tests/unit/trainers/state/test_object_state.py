@@ -10,6 +10,7 @@ import math
 import operator
 import os
 import random
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -184,6 +185,30 @@ def test_what_a_snapshot_names_is_no_order(
     with pytest.raises(UntrustedNameError, match="not given back"):
         decoded(value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["reference", "object", "named", "enum"])
+@pytest.mark.parametrize(
+    "place",
+    ["ctypes:cdll./nowhere/library", "lazy_names:anything", "lazy_names:Made.anything"],
+)
+def test_a_name_is_looked_up_and_not_asked_for(
+    kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ctypes.cdll`` loads the library that it is asked for; modules (PEP 562) import."""
+    asked: list[str] = []
+
+    class Meta(type):
+        def __getattr__(cls, name: str) -> object:
+            asked.append(name)
+            raise AttributeError(name)
+
+    module = types.ModuleType("lazy_names")
+    vars(module).update(__getattr__=asked.append, Made=Meta("Made", (), {}))
+    monkeypatch.setitem(sys.modules, "lazy_names", module)
+    with contextlib.suppress(UntrustedNameError):
+        assert decoded({KIND: kind, "type": place, "v": place}) is None
+    assert asked == []
 
 
 @pytest.mark.parametrize(
