@@ -24,6 +24,12 @@ ONTO_WHAT_IS_THERE = frozenset({
     "table",
 })  # fmt: skip
 """Kinds that are decoded with what is in their place now."""
+ARRAYS = ("array", "framework", "mapped")
+GENERATORS = ("random", "generator", "legacy")
+FILLED = frozenset({
+    *DICTIONARIES, *ARRAYS, *GENERATORS, "object", "table", "deque", "set", "iterator",
+})  # fmt: skip
+"""Kinds, beside lists, whose value goes into what is in its place."""
 
 
 class StateDecoder:
@@ -42,21 +48,52 @@ class StateDecoder:
         self._stored = stored
         self._assign = assign
         self._variable_at = variable_at
+        self._filled: dict[int, tuple[Any, Any]] = {}
+        """By ``id``, what has been given a value, and which (encoded)."""
 
     def decode(self, value: Any, *, existing: Any = None) -> Any:
         """The value that was encoded as ``value``."""
+        existing = self._its_own(value, existing)
         if isinstance(value, list):
             return _into(existing, self._items(value, existing))
         if not isinstance(value, dict):
             return value
         kind = value[KIND]
-        if kind in ("array", "framework", "mapped"):
+        if kind in ARRAYS:
             return self._array(value, self._stored[value["v"]], existing)
         if kind in DICTIONARIES:
             return self._dict(kind, value, existing)
-        if kind in ("random", "generator", "legacy"):
+        if kind in GENERATORS:
             return self._random(kind, self.decode(value["v"]), existing)
         return self._plain(kind, value, existing)
+
+    def _its_own(self, value: Any, existing: Any) -> Any:
+        """``existing``, but not once another value is in it: two names may have held one
+        thing at the start, and two since."""
+        fills = isinstance(value, list) or (
+            isinstance(value, dict) and value[KIND] in FILLED
+        )
+        if existing is None or not fills:
+            return existing
+        _, first = self._filled.setdefault(id(existing), (existing, value))
+        return existing if self._is_same(first, value) else None
+
+    def _is_same(self, one: Any, other: Any) -> bool:
+        if one is other or type(one) is not type(other):
+            return one is other
+        if isinstance(one, list):
+            pairs = zip(one, other, strict=False)
+            return len(one) == len(other) and all(self._is_same(*two) for two in pairs)
+        if not isinstance(one, dict):
+            return bool(one == other)
+        if one.get(KIND) == other.get(KIND) and one.get(KIND) in ARRAYS:
+            first, second = self._stored[one["v"]], self._stored[other["v"]]
+            return (first.shape, first.dtype, first.tobytes()) == (
+                second.shape, second.dtype, second.tobytes(),
+            )  # fmt: skip
+        return one.keys() == other.keys() and all(
+            self._is_same(one[key], other[key]) for key in one
+        )
 
     def _items(self, value: list[Any], existing: Any) -> list[Any]:
         """Each on what is in its place now: objects refer to what only they know, and

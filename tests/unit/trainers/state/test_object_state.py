@@ -77,6 +77,12 @@ def saved(value: object) -> Callable[[object], Any]:
     return lambda existing: decoder.decode(json.loads(text), existing=existing)
 
 
+def encoded(value: object) -> Any:
+    """``value`` as JSON, and what its tensors hold."""
+    encoder = StateEncoder("x/", array_of=lambda _value: None)
+    return [encoder.encode(value), [one.read().tolist() for one in encoder.tensors]]
+
+
 def test_attributes_come_back_in_place() -> None:
     """In the object that is there, which keeps what it refers to."""
     tracker = Referrer(json)
@@ -250,3 +256,28 @@ def test_what_is_there_stays() -> None:
     assert saved([os.getpid])([os.getpid]) == [os.getpid]
     with pytest.raises(UntrustedNameError):
         saved(os.getpid)(None)
+
+
+@pytest.mark.parametrize(
+    ("there", "one", "other"),
+    [
+        ([], [1], [2]),
+        ({}, {"a": 1}, {"a": np.ones(2)}),
+        (set(), {1}, {2}),
+        (np.zeros(2), np.ones(2), np.full(2, 2.0)),
+        (Best(), Best(1, weights=np.ones(2)), Best(1, weights=np.zeros(2))),
+        (random.Random(1), random.Random(2), random.Random(3)),  # noqa: S311
+    ],
+    ids=["lists", "dictionaries", "sets", "arrays", "objects", "generators"],
+)
+def test_what_was_one_thing_at_the_start(there: Any, one: Any, other: Any) -> None:
+    """``self.best = self.log = []``, and each is another since: each has its own value, and
+    where they are alike, they are one thing still."""
+    found = saved({"log": one, "best": other})({"log": there, "best": there})
+    assert found["log"] is there
+    assert found["best"] is not there
+    assert json.dumps(encoded(found)) == json.dumps(
+        encoded({"log": one, "best": other})
+    )
+    again = saved({"log": one, "best": one})({"log": there, "best": there})
+    assert again["log"] is again["best"]
