@@ -203,17 +203,22 @@ def _in_place(value: Any, there: Any) -> Any:
 
 
 def _into_array(existing: Any, array: np.ndarray) -> Any:
-    same = isinstance(existing, np.ndarray) and existing.flags.writeable
-    if same and (existing.shape, existing.dtype) == (array.shape, array.dtype):
+    alike = isinstance(existing, np.ndarray) and (existing.shape, existing.dtype) == (
+        array.shape,
+        array.dtype,
+    )
+    if alike and existing.flags.writeable:
         np.copyto(existing, array)
         return existing
+    if alike and existing.tobytes() == array.tobytes():
+        return existing  # a file that is only read, say
     return array.copy()
 
 
 def _into_file(existing: Any, array: np.ndarray) -> Any:
     """An array in a file: its content goes there. Raises NoWayBackError."""
-    there = _into_array(existing if isinstance(existing, np.memmap) else None, array)
-    if there is not existing:
+    mapped = isinstance(existing, np.memmap) and existing.flags.writeable
+    if not mapped or _into_array(existing, array) is not existing:
         message = "it is no array of that shape in a file that can be written to now"
         raise iterator_state.NoWayBackError(message)
     return existing

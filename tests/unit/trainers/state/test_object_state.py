@@ -250,6 +250,31 @@ def test_an_array_in_a_file_is_written_to_its_file(tmp_path: Path) -> None:
             give_back({"seen": other})
 
 
+def test_an_array_of_a_file_that_is_only_read(tmp_path: Path) -> None:
+    """Nothing can be written there: if the file is another, its values are not."""
+    np.arange(3.0).tofile(tmp_path / "data")
+    give_back = saved({"x": np.memmap(tmp_path / "data", float, "r")})
+    again = np.memmap(tmp_path / "data", float, "r")
+    assert give_back({"x": again})["x"] is again
+    np.zeros(3).tofile(tmp_path / "data")
+    assert give_back({"x": again})["x"].tolist() == [0.0, 1.0, 2.0]
+    assert again.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_copy_of_an_array_in_a_file(tmp_path: Path) -> None:
+    """It is of its type, and in no file: ``self.best = self.losses.copy()``."""
+    mapped = np.memmap(tmp_path / "losses", float, "w+", shape=(3,))
+    mapped[:] = [1.0, 2.0, 3.0]
+    assert saved({"best": mapped.copy()})({"best": None})["best"].tolist() == [1, 2, 3]
+
+
+def test_a_file_that_is_larger_than_a_state(tmp_path: Path) -> None:
+    """It is told, and not copied with each snapshot: it may not fit into memory."""
+    large = np.memmap(tmp_path / "data", np.uint8, "w+", shape=(1 << 30,))
+    with pytest.raises(UnencodableError, match="1024 MiB in a file"):
+        saved(large)
+
+
 def test_what_is_there_stays() -> None:
     """Nothing is gained by its name."""
     assert saved(os.getpid)(os.getpid) is os.getpid
