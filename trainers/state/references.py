@@ -88,6 +88,12 @@ def given_back(place: str, *, existing: Any = None) -> Any:
     return found
 
 
+def is_trusted(place: str) -> bool:
+    """Whether ``place`` of a snapshot, by any name of it, is there and may be used."""
+    found = find(place)
+    return found is not None and _only_computes(found)
+
+
 def class_of(place: str, base: type) -> Any:
     """The class at ``place``, derived from ``base``. Raises UntrustedNameError."""
     found = find(place)
