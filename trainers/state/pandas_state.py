@@ -116,9 +116,32 @@ def put_back(found: dict[str, Any], existing: Any) -> Any:
     table = made(found)
     if type(existing) is not type(table):
         return table
-    type(existing).__init__(existing, table)
+    if _is_alike(existing, table):  # where its values lie others may have views of them
+        _copy(table, existing)
+    else:
+        type(existing).__init__(existing, table)
     existing.attrs = table.attrs
     return existing
+
+
+def _copy(table: Any, existing: Any) -> None:
+    if table.ndim == 1:
+        existing.iloc[:] = table
+        return
+    for number in range(table.shape[1]):
+        existing.iloc[:, number] = table.iloc[:, number]
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether it differs in numbers at most."""
+    kinds = [
+        [*table.dtypes] if table.ndim > 1 else [table.dtype] for table in (one, other)
+    ]
+    return bool(
+        kinds[0] == kinds[1]
+        and all(map(_is_of_numbers, kinds[0]))
+        and _has_same_labels(one, other)
+    )
 
 
 def made(found: dict[str, Any]) -> Any:
@@ -172,10 +195,14 @@ def _index(pandas: Any, found: dict[str, Any]) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    same = one.equals(other) and _is_same_index(one.index, other.index)
-    if hasattr(one, "columns"):
-        return bool(same and _is_same_index(one.columns, other.columns))
-    return bool(same and one.name == other.name)
+    return bool(one.equals(other) and _has_same_labels(one, other))
+
+
+def _has_same_labels(one: Any, other: Any) -> bool:
+    same = _is_same_index(one.index, other.index)
+    if one.ndim > 1:
+        return same and _is_same_index(one.columns, other.columns)
+    return same and bool(one.name == other.name)
 
 
 def _is_same_index(one: Any, other: Any) -> bool:

@@ -57,6 +57,17 @@ def test_who_refers_to_a_table_has_it_too() -> None:
     assert there["loss"].tolist() == [1.0, 0.5, 0.25]
 
 
+def test_where_only_numbers_differ_they_stay_where_they_lie() -> None:
+    """Before pandas 3 a view of a table's values is one that can be written to."""
+    frame = pd.DataFrame({"loss": [1.0, 0.5], "acc": [0.1, 0.2], "n": [1, 2]})
+    there = pd.DataFrame({"loss": np.zeros(2), "acc": np.zeros(2), "n": [0, 0]})
+    column, blank = pd.Series([3.0, 4.0]), pd.Series([0.0, 0.0])
+    views = [there["loss"].to_numpy(), blank.to_numpy()]
+    given_back([frame, column], [there, blank])
+    pd.testing.assert_frame_equal(there, frame)
+    assert [one.tolist() for one in views] == [[1.0, 0.5], [3.0, 4.0]]
+
+
 CELLS = st.one_of(
     st.lists(st.integers(-9, 9), min_size=3, max_size=3),
     st.lists(st.floats(), min_size=3, max_size=3),
