@@ -13,7 +13,7 @@ import numpy as np
 
 from trainers.snapshots import tensor_image
 from trainers.state import iterator_state, object_state, pandas_state
-from trainers.state.encode import KIND, PART
+from trainers.state.encode import KIND, PART, is_by_columns
 from trainers.state.references import UntrustedNameError, class_of, given_back
 
 DICTIONARIES = ("dict", "ordered", "counter", "default")
@@ -139,7 +139,7 @@ class StateDecoder:
             return self._assign(existing, array, value.get("type", ""))
         if value[KIND] == "mapped":
             return _into_file(existing, array)
-        return _into_array(existing, array)
+        return _into_array(existing, np.asarray(array, order=value.get("order")))
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         present = existing if isinstance(existing, dict) else {}
@@ -203,24 +203,29 @@ def _in_place(value: Any, there: Any) -> Any:
 
 
 def _into_array(existing: Any, array: np.ndarray) -> Any:
-    alike = isinstance(existing, np.ndarray) and (existing.shape, existing.dtype) == (
-        array.shape,
-        array.dtype,
+    alike = _takes(existing, array) and (
+        is_by_columns(existing) is is_by_columns(array)
     )
     if alike and existing.flags.writeable:
         np.copyto(existing, array)
         return existing
     if alike and existing.tobytes() == array.tobytes():
         return existing  # a file that is only read, say
-    return array.copy()
+    return array.copy(order="K")
+
+
+def _takes(existing: Any, array: np.ndarray) -> bool:
+    kind = array.shape, array.dtype
+    return isinstance(existing, np.ndarray) and kind == (existing.shape, existing.dtype)
 
 
 def _into_file(existing: Any, array: np.ndarray) -> Any:
     """An array in a file: its content goes there. Raises NoWayBackError."""
     mapped = isinstance(existing, np.memmap) and existing.flags.writeable
-    if not mapped or _into_array(existing, array) is not existing:
+    if not mapped or not _takes(existing, array):
         message = "it is no array of that shape in a file that can be written to now"
         raise iterator_state.NoWayBackError(message)
+    np.copyto(existing, array)
     return existing
 
 

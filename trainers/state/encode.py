@@ -183,6 +183,11 @@ def _encode_set(encoder: StateEncoder, value: Any, depth: int) -> Any:
     return {KIND: type(value).__name__, "v": encoder.many(ordered, depth)}
 
 
+def is_by_columns(array: np.ndarray) -> bool:
+    """Whether it lies in memory so: its sum has other bits than that of one by rows."""
+    return array.flags.f_contiguous and not array.flags.c_contiguous
+
+
 def _encode_mapped(encoder: StateEncoder, value: np.memmap) -> Any:
     """In its file only what can be written there and is no copy, which is of its type."""
     if value.nbytes > _MOST_MAPPED_BYTES:
@@ -219,6 +224,7 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
     np.ndarray: lambda encoder, value, _depth: {
         KIND: "array",
         "v": encoder.tensor(value),
+        **({"order": "F"} if is_by_columns(value) else {}),
     },
     np.memmap: lambda encoder, value, _depth: _encode_mapped(encoder, value),
     random.Random: lambda encoder, value, depth: {

@@ -261,6 +261,29 @@ def test_an_array_of_a_file_that_is_only_read(tmp_path: Path) -> None:
     assert again.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("there", [None, np.zeros((40, 300)), np.zeros((300, 40)).T])
+def test_an_array_that_lies_by_columns(there: np.ndarray | None) -> None:
+    """``np.array(kernel.T)`` does: the bits of a sum depend on the order of its terms."""
+    rng = np.random.default_rng(0)
+    kept = np.array(rng.normal(size=(300, 40)).T)
+    assert np.sum(kept) != np.sum(np.ascontiguousarray(kept))
+    found = saved({"mean": kept})({"mean": there})["mean"]
+    assert np.sum(found) == np.sum(kept)
+    kept = np.ascontiguousarray(kept)
+    found = saved({"mean": kept})({"mean": there})["mean"]
+    assert np.sum(found) == np.sum(kept)
+
+
+def test_an_array_in_a_file_that_lies_by_columns(tmp_path: Path) -> None:
+    """It takes its values as any other."""
+    kinds: dict[str, Any] = {"mode": "w+", "shape": (2, 3), "order": "F"}
+    mapped = np.memmap(tmp_path / "losses", float, **kinds)
+    mapped[:] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    again = np.memmap(tmp_path / "other", float, **kinds)
+    assert saved(mapped)(again) is again
+    assert np.fromfile(tmp_path / "other").tolist() == [1, 4, 2, 5, 3, 6]
+
+
 def test_a_copy_of_an_array_in_a_file(tmp_path: Path) -> None:
     """It is of its type, and in no file: ``self.best = self.losses.copy()``."""
     mapped = np.memmap(tmp_path / "losses", float, "w+", shape=(3,))
