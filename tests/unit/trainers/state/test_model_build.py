@@ -1,6 +1,7 @@
 """Variables are made as training would make them, and no others."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -56,3 +57,23 @@ def test_where_all_optimizers_are_used_more_steps_make_nothing() -> None:
     model.compile(run_eagerly=True)
     model_build.build(model, SPEC, whole=lambda: False)
     assert model.turn <= 4  # two; two more may be those of tracing
+
+
+class Passing(TakingTurns):
+    """Passes over a batch whose loss is no number."""
+
+    def train_step(self, data: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Of directions: zeros have none."""
+        directions = data / tf.norm(data, axis=1, keepdims=True)
+        if not np.isfinite(directions).all():
+            return {"loss": tf.constant(0.0)}
+        return super().train_step(directions)
+
+
+def test_a_step_that_passes_over_zeros() -> None:
+    """It makes its variables of other numbers."""
+    model = Passing(1)
+    model.compile(run_eagerly=True)
+    model_build.build(model, SPEC, whole=lambda: bool(model.second.built))
+    assert model.second.built
+    assert not model.optimizer.built
