@@ -208,9 +208,7 @@ def decode_all(
             existing = present.get(name)
             try:
                 setattr(callback, name, decoder.decode(value, existing=existing))
-            except NoWayBackError as error:
-                told.append(f"{_called(callback)} keeps an iterator in {name}: {error}")
-            except UntrustedNameError as error:
+            except (NoWayBackError, UntrustedNameError) as error:
                 told.append(f"{_called(callback)} keeps its own {name}: {error}")
         if isinstance(callback, keras.callbacks.CSVLogger):
             told += _cut_csv(callback, state.get("file_bytes"))

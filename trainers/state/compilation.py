@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from trainers.backends import keras_compat, keras_losses
+from trainers.state.references import UntrustedNameError, is_trusted
 
 AGAIN = (
     "a callback compiles the model anew, and that cannot be done again after a restart"
@@ -47,6 +48,7 @@ class Compilation:
             return []
         self.unfreeze(changed)
         try:
+            _refuse_untrusted(changed["config"])
             with keras.saving.custom_object_scope(dict(own)):
                 self._model.compile_from_config(changed["config"])
         except Exception as error:  # noqa: BLE001  # of the script's own classes, too
@@ -69,3 +71,23 @@ def _layers(model: Any) -> list[Any]:
 
 def _trains(model: Any) -> list[bool]:
     return [bool(layer.trainable) for layer in _layers(model)]
+
+
+def _refuse_untrusted(config: Any) -> None:
+    """Keras before 3.9 imports whatever module a configuration names (CVE-2025-1550).
+    Raises UntrustedNameError."""
+    if isinstance(config, list):
+        for one in config:
+            _refuse_untrusted(one)
+    if not isinstance(config, dict):
+        return
+    for one in config.values():
+        _refuse_untrusted(one)
+    module = config.get("module")
+    if not module or module == "builtins" or f"{module}.".startswith("keras."):
+        return
+    registered = keras.saving.get_registered_object(config.get("registered_name"))
+    named = "config" if config.get("class_name") == "function" else "class_name"
+    place = f"{module}:{config.get(named)}"
+    if registered is None and not is_trusted(place):
+        raise UntrustedNameError(place)

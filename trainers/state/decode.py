@@ -13,7 +13,7 @@ import numpy as np
 
 from trainers.snapshots import tensor_image
 from trainers.state import iterator_state, object_state, pandas_state
-from trainers.state.encode import KIND, PART
+from trainers.state.encode import KIND, PART, is_by_columns
 from trainers.state.references import UntrustedNameError, class_of, given_back
 
 DICTIONARIES = ("dict", "ordered", "counter", "default")
@@ -24,6 +24,12 @@ ONTO_WHAT_IS_THERE = frozenset({
     "table",
 })  # fmt: skip
 """Kinds that are decoded with what is in their place now."""
+ARRAYS = ("array", "framework", "mapped")
+GENERATORS = ("random", "generator", "legacy")
+FILLED = frozenset({
+    *DICTIONARIES, *ARRAYS, *GENERATORS, "object", "table", "deque", "set", "iterator",
+})  # fmt: skip
+"""Kinds, beside lists, whose value goes into what is in its place."""
 
 
 class StateDecoder:
@@ -42,21 +48,52 @@ class StateDecoder:
         self._stored = stored
         self._assign = assign
         self._variable_at = variable_at
+        self._filled: dict[int, tuple[Any, Any]] = {}
+        """By ``id``, what has been given a value, and which (encoded)."""
 
     def decode(self, value: Any, *, existing: Any = None) -> Any:
         """The value that was encoded as ``value``."""
+        existing = self._its_own(value, existing)
         if isinstance(value, list):
             return _into(existing, self._items(value, existing))
         if not isinstance(value, dict):
             return value
         kind = value[KIND]
-        if kind in ("array", "framework", "mapped"):
+        if kind in ARRAYS:
             return self._array(value, self._stored[value["v"]], existing)
         if kind in DICTIONARIES:
             return self._dict(kind, value, existing)
-        if kind in ("random", "generator", "legacy"):
+        if kind in GENERATORS:
             return self._random(kind, self.decode(value["v"]), existing)
         return self._plain(kind, value, existing)
+
+    def _its_own(self, value: Any, existing: Any) -> Any:
+        """``existing``, but not once another value is in it: two names may have held one
+        thing at the start, and two since."""
+        fills = isinstance(value, list) or (
+            isinstance(value, dict) and value[KIND] in FILLED
+        )
+        if existing is None or not fills:
+            return existing
+        _, first = self._filled.setdefault(id(existing), (existing, value))
+        return existing if self._is_same(first, value) else None
+
+    def _is_same(self, one: Any, other: Any) -> bool:
+        if one is other or type(one) is not type(other):
+            return one is other
+        if isinstance(one, list):
+            pairs = zip(one, other, strict=False)
+            return len(one) == len(other) and all(self._is_same(*two) for two in pairs)
+        if not isinstance(one, dict):
+            return bool(one == other)
+        if one.get(KIND) == other.get(KIND) and one.get(KIND) in ARRAYS:
+            first, second = self._stored[one["v"]], self._stored[other["v"]]
+            return (first.shape, first.dtype, first.tobytes()) == (
+                second.shape, second.dtype, second.tobytes(),
+            )  # fmt: skip
+        return one.keys() == other.keys() and all(
+            self._is_same(one[key], other[key]) for key in one
+        )
 
     def _items(self, value: list[Any], existing: Any) -> list[Any]:
         """Each on what is in its place now: objects refer to what only they know, and
@@ -102,7 +139,7 @@ class StateDecoder:
             return self._assign(existing, array, value.get("type", ""))
         if value[KIND] == "mapped":
             return _into_file(existing, array)
-        return _into_array(existing, array)
+        return _into_array(existing, np.asarray(array, order=value.get("order")))
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         present = existing if isinstance(existing, dict) else {}
@@ -166,19 +203,29 @@ def _in_place(value: Any, there: Any) -> Any:
 
 
 def _into_array(existing: Any, array: np.ndarray) -> Any:
-    same = isinstance(existing, np.ndarray) and existing.flags.writeable
-    if same and (existing.shape, existing.dtype) == (array.shape, array.dtype):
+    alike = _takes(existing, array) and (
+        is_by_columns(existing) is is_by_columns(array)
+    )
+    if alike and existing.flags.writeable:
         np.copyto(existing, array)
         return existing
-    return array.copy()
+    if alike and existing.tobytes() == array.tobytes():
+        return existing  # a file that is only read, say
+    return array.copy(order="K")
+
+
+def _takes(existing: Any, array: np.ndarray) -> bool:
+    kind = array.shape, array.dtype
+    return isinstance(existing, np.ndarray) and kind == (existing.shape, existing.dtype)
 
 
 def _into_file(existing: Any, array: np.ndarray) -> Any:
     """An array in a file: its content goes there. Raises NoWayBackError."""
-    there = _into_array(existing if isinstance(existing, np.memmap) else None, array)
-    if there is not existing:
+    mapped = isinstance(existing, np.memmap) and existing.flags.writeable
+    if not mapped or not _takes(existing, array):
         message = "it is no array of that shape in a file that can be written to now"
         raise iterator_state.NoWayBackError(message)
+    np.copyto(existing, array)
     return existing
 
 

@@ -27,6 +27,8 @@ PART = "part"
 LEAST_ID = 1 << 32
 """No object lies below this address."""
 _MOST_DEEP = 32
+_MOST_MAPPED_BYTES = 256 << 20
+"""Of an array in a file, which may be larger than memory."""
 
 
 class UnencodableError(Exception):
@@ -181,6 +183,20 @@ def _encode_set(encoder: StateEncoder, value: Any, depth: int) -> Any:
     return {KIND: type(value).__name__, "v": encoder.many(ordered, depth)}
 
 
+def is_by_columns(array: np.ndarray) -> bool:
+    """Whether it lies in memory so: its sum has other bits than that of one by rows."""
+    return array.flags.f_contiguous and not array.flags.c_contiguous
+
+
+def _encode_mapped(encoder: StateEncoder, value: np.memmap) -> Any:
+    """In its file only what can be written there and is no copy, which is of its type."""
+    if value.nbytes > _MOST_MAPPED_BYTES:
+        raise UnencodableError(f"an array of {value.nbytes >> 20} MiB in a file")
+    mapped = value.flags.writeable and getattr(value, "_mmap", None) is not None
+    name = encoder.tensor(np.asarray(value))
+    return {KIND: "mapped" if mapped else "array", "v": name}
+
+
 _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
     list: lambda encoder, value, depth: encoder.many(value, depth),
     tuple: lambda encoder, value, depth: {
@@ -208,11 +224,9 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
     np.ndarray: lambda encoder, value, _depth: {
         KIND: "array",
         "v": encoder.tensor(value),
+        **({"order": "F"} if is_by_columns(value) else {}),
     },
-    np.memmap: lambda encoder, value, _depth: {
-        KIND: "mapped",
-        "v": encoder.tensor(np.asarray(value)),
-    },
+    np.memmap: lambda encoder, value, _depth: _encode_mapped(encoder, value),
     random.Random: lambda encoder, value, depth: {
         KIND: "random",
         "v": encoder.encode(value.getstate(), depth=depth),

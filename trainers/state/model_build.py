@@ -9,8 +9,12 @@ restore that follows.
 """
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
+
+import keras
+import numpy as np
 
 from trainers.backends import keras_compat, model_listing
 from trainers.backends.selected import backend
@@ -25,6 +29,11 @@ critic that is trained five times as often, say), and each makes its variables i
 
 class UnbuildableError(Exception):
     """The variables cannot be made without a step; the text says why."""
+
+
+def takes_steps(model: Any) -> bool:
+    """Whether ``build`` may run the script's own steps, which change more than variables."""
+    return bool(model.run_eagerly) or not backend.traces.TRACES
 
 
 def build(
@@ -87,7 +96,7 @@ def _refuse_half(noted: int, error: Exception | None) -> None:
 def _ways(model: Any) -> list[BuildWay]:
     if not backend.traces.TRACES:  # its ``fit`` has built what it can before
         first_uses = model_listing.build_own_optimizers
-        steps = [_step_of_zeros] * MOST_STEPS
+        steps = [_step_of_zeros] * MOST_STEPS  # of a batch that there is
         return [keras_compat.build_optimizers, *steps, first_uses]
     if keras_compat.is_built_by_fit(model):
         first = [
@@ -107,7 +116,7 @@ def _ways(model: Any) -> list[BuildWay]:
     if not model.run_eagerly:
         return [*first, keras_compat.build_optimizers]
     if backend.fit.has_own_train_step(model):  # Keras would build an unused optimizer
-        steps = [_step_of_zeros] * MOST_STEPS
+        steps = [_step_of_zeros, _step_of_numbers] * (MOST_STEPS // 2)
         return [*steps, *first, keras_compat.build_optimizers]
     return [*first, _step_of_zeros, keras_compat.build_optimizers]
 
@@ -116,3 +125,18 @@ def _step_of_zeros(model: Any, element_spec: Any) -> None:
     """What is not traced, or cannot be, as its losses look at numbers, say, makes its
     variables in a step. What that changes is given back, as all is that steps change."""
     model.train_step(backend.fit.zeros_of(element_spec))
+
+
+def _step_of_numbers(model: Any, element_spec: Any) -> None:
+    """The loss of zeros may be no number (they have no direction, and no deviation), and
+    the step passes over such a batch."""
+    zeros = backend.fit.zeros_of(element_spec)
+    model.train_step(keras.tree.map_structure(_rising, zeros))
+
+
+def _rising(zeros: Any) -> Any:
+    """Numbers from 0.1 to 1 where any are allowed: whole ones are labels, or places."""
+    if not keras.backend.is_float_dtype(keras.backend.standardize_dtype(zeros.dtype)):
+        return zeros
+    numbers = np.linspace(0.1, 1.0, math.prod(zeros.shape)).reshape(zeros.shape)
+    return keras.ops.convert_to_tensor(numbers, zeros.dtype)

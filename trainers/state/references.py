@@ -8,12 +8,14 @@ that runs a command, imports, or deletes a file.
 
 import enum
 import functools
+import inspect
 import itertools
 import math
 import operator
 import random
 import statistics
 import sys
+from types import ModuleType
 from typing import Any
 
 from trainers.state.object_state import is_of_the_script
@@ -53,8 +55,23 @@ def find(place: str) -> Any:
     module, _, name = place.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
+        found = _kept_in(found, part)
     return found
+
+
+def _kept_in(holder: Any, name: str) -> Any:
+    """What a module or a class has under ``name``; None: nothing, or it is neither.
+
+    Asked for by ``getattr``, some make it then: a module imports, and ``ctypes.cdll``
+    loads whatever library the name says.
+    """
+    kind = type(holder)
+    if issubclass(kind, ModuleType):
+        return object.__getattribute__(holder, "__dict__").get(name)
+    if not issubclass(kind, type):
+        return None
+    found = inspect.getattr_static(holder, name, None)
+    return found.__func__ if isinstance(found, staticmethod) else found
 
 
 def given_back(place: str, *, existing: Any = None) -> Any:
@@ -69,6 +86,12 @@ def given_back(place: str, *, existing: Any = None) -> Any:
     if reference(found) != place or not _only_computes(found):
         raise UntrustedNameError(place)
     return found
+
+
+def is_trusted(place: str) -> bool:
+    """Whether ``place`` of a snapshot, by any name of it, is there and may be used."""
+    found = find(place)
+    return found is not None and _only_computes(found)
 
 
 def class_of(place: str, base: type) -> Any:

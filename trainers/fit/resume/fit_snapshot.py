@@ -3,6 +3,7 @@
 That is its position, its data and its model: between two steps, where they agree.
 """
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import callback_state, fit_state
+from trainers.state import callback_state, fit_state, model_build
 from trainers.state.hidden import baked_values
 from trainers.state.hidden.hidden_state import HiddenState
 
@@ -155,8 +156,12 @@ def restore_or_refuse(
     """
     state, tensors = taken.manifest.state, taken.tensors
     told = [] if hidden is None else hidden.compile_again(state)
+    build = functools.partial(fit_state.build, model, element_spec, state, tensors)
     try:
-        fit_state.build(model, element_spec, state, tensors)
+        if hidden is not None and model_build.takes_steps(model):
+            told += hidden.keep_while(build, state)
+        else:
+            build()
         if hidden is not None:
             hidden.trace_again(state, _tracing(model, element_spec))
         told += fit_state.restore(model, callbacks, state, tensors, hidden=hidden)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from trainers.backends.selected import backend
-from trainers.state import object_state
+from trainers.state import object_state, pandas_state
 from trainers.state.hidden.library_state import UnsavedCache
 
 MOST_DEEP = 12
@@ -130,6 +130,9 @@ class _Look:
         array = backend.values.tensor_array(value)
         if array is not None:
             return self.of_array(array, depth)
+        table = pandas_state.content(value)
+        if table is not None:
+            return id(value), self.at(table, depth + 1)
         library = type(value).__module__.partition(".")[0]
         own = object_state.is_of_own_class(value)
         if library in STEADY or (depth > FOREIGN_DEEP and not own):

@@ -34,6 +34,7 @@ from trainers.state.hidden.marks import (
     mark_of_table,
     marks_of,
     nested,
+    plain_values,
     values_of,
 )
 from trainers.state.hidden.owner import Owner
@@ -69,6 +70,10 @@ OF_DATA = (
 UNSEEN = (
     "what training changes outside of the model cannot be looked at ({}): after a restart"
     " it is what the script makes it at the start"
+)
+STRAY = (
+    "a step without data, in which a restart makes the model's variables, changes {}, which"
+    " the snapshot does not have: it stays as that step has left it"
 )
 GONE = "what {} held is in the snapshot, but there is no such thing now"
 STAYS = "{} cannot be put where it was: {}"
@@ -298,6 +303,34 @@ class HiddenState:
             if not known and self._tables.get(path) != mark_of_table(one):
                 yield f"{path} has changed since the snapshot"
 
+    def keep_while(
+        self, build: Callable[[], None], state: Mapping[str, Any]
+    ) -> list[str]:
+        """Let ``build`` take steps without data, which change more than variables. What of
+        that is not in ``state``, which is given back next, is put back if it is plain: a
+        step of zeros may go another way. A sentence for each that is not."""
+        try:
+            before = self._look()
+        except Exception:  # noqa: BLE001  # ``restore`` tells
+            build()
+            return []
+        marks, plain = marks_of(before), plain_values(before)
+        held = {
+            path: backend.hidden.mark(one) for path, one in before.variables.items()
+        }
+        build()
+        found, kept = self._look(), state.get(KEY) or {}
+        saved = flat(kept.get("values", {}))
+        stray = _variables_changed(found, held, kept.get("variables", {}))
+        for (path, name), value in [*changed(found, marks)]:
+            if (path, name) in plain.keys() - saved.keys():
+                found.owners[path].put(name, plain[path, name])
+            elif (path, name) in marks.keys() - saved.keys():
+                stray += (
+                    [] if isinstance(value, PASSING) else [reachable.at(path, name)]
+                )
+        return [STRAY.format(one) for one in stray]
+
     def compile_again(self, state: Mapping[str, Any]) -> list[str]:
         """As a callback had compiled the model when ``capture`` was asked, where one had;
         before its variables are looked for. A sentence, where that cannot be."""
@@ -386,6 +419,19 @@ def _put(
     if value is not existing:
         owner.put(name, value)
     return None
+
+
+def _variables_changed(
+    found: Reached, held: Mapping[str, Any], saved: Mapping[str, str]
+) -> list[str]:
+    """Whose marks are not those ``held``, but for those that are ``saved``."""
+    now = {
+        path: backend.hidden.mark(one)
+        for path, one in found.variables.items()
+        if path in held and path not in saved
+    }
+    same = backend.hidden.same_mark
+    return [path for path, mark in now.items() if not same(held[path], mark)]
 
 
 def _of_old(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

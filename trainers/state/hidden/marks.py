@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from trainers.backends.selected import backend
-from trainers.state import encode, object_state
+from trainers.state import encode, object_state, pandas_state
 from trainers.state.hidden import fingerprint
 from trainers.state.hidden.owner import Owner
 from trainers.state.hidden.reachable import Reached
@@ -48,6 +48,7 @@ def _mark(value: Any) -> fingerprint.Mark:
     """Of an object of the script's only its class: its attributes have places of their
     own."""
     own = object_state.is_of_own_class(value) and not isinstance(value, CONTAINERS)
+    own = own and not pandas_state.is_of_pandas(value)
     return encode.type_name(value) if own else fingerprint.of(value)
 
 

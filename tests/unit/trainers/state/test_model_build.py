@@ -1,6 +1,7 @@
 """Variables are made as training would make them, and no others."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -76,3 +77,23 @@ def test_a_trace_that_fails_leaves_no_seed_generator_without_a_value() -> None:
     with pytest.raises(TypeError):
         tracing.trace_train(model, SPEC)
     assert keras.random.normal((2,)).shape == (2,)
+
+
+class Passing(TakingTurns):
+    """Passes over a batch whose loss is no number."""
+
+    def train_step(self, data: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Of directions: zeros have none."""
+        directions = data / tf.norm(data, axis=1, keepdims=True)
+        if not np.isfinite(directions).all():
+            return {"loss": tf.constant(0.0)}
+        return super().train_step(directions)
+
+
+def test_a_step_that_passes_over_zeros() -> None:
+    """It makes its variables of other numbers."""
+    model = Passing(1)
+    model.compile(run_eagerly=True)
+    model_build.build(model, SPEC, whole=lambda: bool(model.second.built))
+    assert model.second.built
+    assert not model.optimizer.built

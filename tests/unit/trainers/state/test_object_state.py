@@ -10,6 +10,7 @@ import math
 import operator
 import os
 import random
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -74,6 +75,12 @@ def saved(value: object) -> Callable[[object], Any]:
     stored = {tensor.name: tensor.read().copy() for tensor in encoder.tensors}
     decoder = StateDecoder(stored, assign=lambda _existing, array, _kind: array)
     return lambda existing: decoder.decode(json.loads(text), existing=existing)
+
+
+def encoded(value: object) -> Any:
+    """``value`` as JSON, and what its tensors hold."""
+    encoder = StateEncoder("x/", array_of=lambda _value: None)
+    return [encoder.encode(value), [one.read().tolist() for one in encoder.tensors]]
 
 
 def test_attributes_come_back_in_place() -> None:
@@ -186,6 +193,30 @@ def test_what_a_snapshot_names_is_no_order(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["reference", "object", "named", "enum"])
+@pytest.mark.parametrize(
+    "place",
+    ["ctypes:cdll./nowhere/library", "lazy_names:anything", "lazy_names:Made.anything"],
+)
+def test_a_name_is_looked_up_and_not_asked_for(
+    kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ctypes.cdll`` loads the library that it is asked for; modules (PEP 562) import."""
+    asked: list[str] = []
+
+    class Meta(type):
+        def __getattr__(cls, name: str) -> object:
+            asked.append(name)
+            raise AttributeError(name)
+
+    module = types.ModuleType("lazy_names")
+    vars(module).update(__getattr__=asked.append, Made=Meta("Made", (), {}))
+    monkeypatch.setitem(sys.modules, "lazy_names", module)
+    with contextlib.suppress(UntrustedNameError):
+        assert decoded({KIND: kind, "type": place, "v": place}) is None
+    assert asked == []
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -219,9 +250,82 @@ def test_an_array_in_a_file_is_written_to_its_file(tmp_path: Path) -> None:
             give_back({"seen": other})
 
 
+def test_an_array_of_a_file_that_is_only_read(tmp_path: Path) -> None:
+    """Nothing can be written there: if the file is another, its values are not."""
+    np.arange(3.0).tofile(tmp_path / "data")
+    give_back = saved({"x": np.memmap(tmp_path / "data", float, "r")})
+    again = np.memmap(tmp_path / "data", float, "r")
+    assert give_back({"x": again})["x"] is again
+    np.zeros(3).tofile(tmp_path / "data")
+    assert give_back({"x": again})["x"].tolist() == [0.0, 1.0, 2.0]
+    assert again.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("there", [None, np.zeros((40, 300)), np.zeros((300, 40)).T])
+def test_an_array_that_lies_by_columns(there: np.ndarray | None) -> None:
+    """``np.array(kernel.T)`` does: the bits of a sum depend on the order of its terms."""
+    rng = np.random.default_rng(0)
+    kept = np.array(rng.normal(size=(300, 40)).T)
+    assert np.sum(kept) != np.sum(np.ascontiguousarray(kept))
+    found = saved({"mean": kept})({"mean": there})["mean"]
+    assert np.sum(found) == np.sum(kept)
+    kept = np.ascontiguousarray(kept)
+    found = saved({"mean": kept})({"mean": there})["mean"]
+    assert np.sum(found) == np.sum(kept)
+
+
+def test_an_array_in_a_file_that_lies_by_columns(tmp_path: Path) -> None:
+    """It takes its values as any other."""
+    kinds: dict[str, Any] = {"mode": "w+", "shape": (2, 3), "order": "F"}
+    mapped = np.memmap(tmp_path / "losses", float, **kinds)
+    mapped[:] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    again = np.memmap(tmp_path / "other", float, **kinds)
+    assert saved(mapped)(again) is again
+    assert np.fromfile(tmp_path / "other").tolist() == [1, 4, 2, 5, 3, 6]
+
+
+def test_a_copy_of_an_array_in_a_file(tmp_path: Path) -> None:
+    """It is of its type, and in no file: ``self.best = self.losses.copy()``."""
+    mapped = np.memmap(tmp_path / "losses", float, "w+", shape=(3,))
+    mapped[:] = [1.0, 2.0, 3.0]
+    assert saved({"best": mapped.copy()})({"best": None})["best"].tolist() == [1, 2, 3]
+
+
+def test_a_file_that_is_larger_than_a_state(tmp_path: Path) -> None:
+    """It is told, and not copied with each snapshot: it may not fit into memory."""
+    large = np.memmap(tmp_path / "data", np.uint8, "w+", shape=(1 << 30,))
+    with pytest.raises(UnencodableError, match="1024 MiB in a file"):
+        saved(large)
+
+
 def test_what_is_there_stays() -> None:
     """Nothing is gained by its name."""
     assert saved(os.getpid)(os.getpid) is os.getpid
     assert saved([os.getpid])([os.getpid]) == [os.getpid]
     with pytest.raises(UntrustedNameError):
         saved(os.getpid)(None)
+
+
+@pytest.mark.parametrize(
+    ("there", "one", "other"),
+    [
+        ([], [1], [2]),
+        ({}, {"a": 1}, {"a": np.ones(2)}),
+        (set(), {1}, {2}),
+        (np.zeros(2), np.ones(2), np.full(2, 2.0)),
+        (Best(), Best(1, weights=np.ones(2)), Best(1, weights=np.zeros(2))),
+        (random.Random(1), random.Random(2), random.Random(3)),  # noqa: S311
+    ],
+    ids=["lists", "dictionaries", "sets", "arrays", "objects", "generators"],
+)
+def test_what_was_one_thing_at_the_start(there: Any, one: Any, other: Any) -> None:
+    """``self.best = self.log = []``, and each is another since: each has its own value, and
+    where they are alike, they are one thing still."""
+    found = saved({"log": one, "best": other})({"log": there, "best": there})
+    assert found["log"] is there
+    assert found["best"] is not there
+    assert json.dumps(encoded(found)) == json.dumps(
+        encoded({"log": one, "best": other})
+    )
+    again = saved({"log": one, "best": one})({"log": there, "best": there})
+    assert again["log"] is again["best"]

@@ -399,3 +399,35 @@ def batches() -> Iterator[Any]:
 def test_other_data_are_not_looked_into() -> None:
     """Their sources say what they promise."""
     assert hidden_state.of_call(network(), [], batches()).variables() == []
+
+
+WITHOUT_DATA = """
+bad, seen, log, times = 0, 0, [], tf.Variable(0)
+def step(zeros=False):
+    global bad, seen
+    seen += 1
+    if zeros:
+        bad += 1
+        log.append(bad)
+        times.assign_add(1)
+"""
+
+
+def test_what_a_step_without_data_changes() -> None:
+    """It may go another way than those that were saved: what is plain is put back, what
+    the snapshot has is given back after it, and the rest is told."""
+    first, second = Script(WITHOUT_DATA), Script(WITHOUT_DATA)
+    first.step()
+    state, tensors, _ = first.capture()
+    kept = {hidden_state.KEY: state}
+    with second.running():
+        told = second.hidden.keep_while(
+            lambda: second.namespace["step"](zeros=True), kept
+        )
+    assert second.namespace["bad"] == 0
+    assert [one.partition(" changes ")[2].partition(",")[0] for one in told] == [
+        "times",
+        "log",
+    ]
+    assert second.restore(kept, tensors) == []
+    assert second.namespace["seen"] == 1

@@ -1,0 +1,58 @@
+"""How a callback compiled a model comes back, and nothing else comes with it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from trainers.state.compilation import Compilation
+
+
+def own_loss(y_true: Any, y_pred: Any) -> Any:
+    """A script's."""
+    return keras.ops.mean((y_true - y_pred) ** 4, axis=-1)
+
+
+@keras.saving.register_keras_serializable()
+class OwnLoss(keras.losses.Loss):
+    """One that Keras knows."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """As the function."""
+        return own_loss(y_true, y_pred)
+
+
+def compiled(loss: Any) -> keras.Model:
+    """A small model."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss, metrics=["mae"])
+    return model
+
+
+@pytest.mark.parametrize("loss", ["mae", own_loss, OwnLoss()])
+def test_what_scripts_compile_with_comes_back(loss: Any) -> None:
+    """Losses of Keras, and of the script."""
+    model = compiled("mse")
+    before = Compilation(model)
+    model.compile("adam", loss, metrics=["mae"])
+    changed, told = before.capture()
+    assert told == []
+    again = compiled("mse")
+    assert Compilation(again).restore(changed, {"own_loss": own_loss}) == []
+    assert isinstance(again.optimizer, keras.optimizers.Adam)
+
+
+@pytest.mark.parametrize("name", ["function", "Hurt"])
+def test_a_configuration_is_no_order(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot's names no module to import: Keras before 3.9 would, whatever it is."""
+    (tmp_path / "hurtful.py").write_text("class Hurt: pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    loss = {"module": "hurtful", "class_name": name, "config": "Hurt"}
+    changed = {"config": {"optimizer": "sgd", "loss": [loss]}}
+    (told,) = Compilation(compiled("mse")).restore(changed, {})
+    assert "the snapshot names hurtful:Hurt, which is not given back" in told
+    assert "hurtful" not in sys.modules
