@@ -326,3 +326,28 @@ __all__ = [
     "array_slicing",
     "tree",
 ]
+
+
+OF_KERAS = frozenset({"builtins", "keras", "keras_hub", "keras_cv", "keras_nlp"})
+"""Packages that Keras itself makes objects of from 3.9 on (saving/serialization_lib.py)."""
+
+
+def foreign_names(config: Any) -> Iterator[str]:
+    """``module:name`` of each function and class that ``config`` of a model or of its
+    ``compile`` names and that neither Keras has nor anybody registered.
+
+    Keras before 3.9 imports whatever module stands there (CVE-2025-1550).
+    """
+    if isinstance(config, list):
+        for one in config:
+            yield from foreign_names(one)
+    if not isinstance(config, dict):
+        return
+    for one in config.values():
+        yield from foreign_names(one)
+    module = config.get("module")
+    if not module or module.partition(".")[0] in OF_KERAS:
+        return
+    if keras.saving.get_registered_object(config.get("registered_name")) is None:
+        named = "config" if config.get("class_name") == "function" else "class_name"
+        yield f"{module}:{config.get(named)}"

@@ -58,10 +58,19 @@ def export(source: Path, out: Path) -> None:
 def _rebuild(description: dict[str, Any] | None) -> Any:
     import keras  # noqa: PLC0415  # the job's, and slow
 
+    from trainers.backends import keras_compat  # noqa: PLC0415  # exposed by now
+
     if description is None:
         message = (
             "the model cannot be described without its script (its class has no"
             " get_config, or one that failed): load the state there instead"
+        )
+        raise NotExportedError(message)
+    foreign = next(keras_compat.foreign_names(description), None)
+    if foreign is not None:
+        message = (
+            f"the model is made of {foreign}, which is the script's or a library's, and a"
+            " snapshot imports nothing: load the state in the script instead"
         )
         raise NotExportedError(message)
     try:

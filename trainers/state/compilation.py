@@ -74,20 +74,7 @@ def _trains(model: Any) -> list[bool]:
 
 
 def _refuse_untrusted(config: Any) -> None:
-    """Keras before 3.9 imports whatever module a configuration names (CVE-2025-1550).
-    Raises UntrustedNameError."""
-    if isinstance(config, list):
-        for one in config:
-            _refuse_untrusted(one)
-    if not isinstance(config, dict):
-        return
-    for one in config.values():
-        _refuse_untrusted(one)
-    module = config.get("module")
-    if not module or module == "builtins" or f"{module}.".startswith("keras."):
-        return
-    registered = keras.saving.get_registered_object(config.get("registered_name"))
-    named = "config" if config.get("class_name") == "function" else "class_name"
-    place = f"{module}:{config.get(named)}"
-    if registered is None and not is_trusted(place):
-        raise UntrustedNameError(place)
+    """Raises UntrustedNameError."""
+    for place in keras_compat.foreign_names(config):
+        if not is_trusted(place):
+            raise UntrustedNameError(place)

@@ -86,3 +86,21 @@ def test_a_model_with_an_optimizer_of_its_own(store: Store, tmp_path: Path) -> N
     model.second = keras.optimizers.Adam(0.5)
     model.second.build(model.trainable_variables)
     same(model, exported(model, store, tmp_path / "out.keras"))
+
+
+class Doubled(keras.layers.Layer):
+    """Of a script."""
+
+    def call(self, inputs: Any) -> Any:
+        """Twice."""
+        return 2 * inputs
+
+
+def test_a_snapshot_imports_nothing(store: Store, tmp_path: Path) -> None:
+    """Keras before 3.9 would import whatever module the model in it is said to be of."""
+    model = keras.Sequential([keras.Input((3,)), Doubled(), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    model.fit(X, Y, verbose=0)
+    made_of = f"made of {Doubled.__module__}:Doubled, which is the script's"
+    with pytest.raises(export.NotExportedError, match=made_of):
+        exported(model, store, tmp_path / "out.keras")
