@@ -167,9 +167,10 @@ class StateDecoder:
         if not object_state.is_own_kind(kind):
             raise UntrustedNameError(value["type"])
         made = existing if type(existing) is kind else kind.__new__(kind)
-        present = vars(made)
+        present = object_state.attributes(made)
         for name, stored in value["v"].items():
-            present[name] = self.decode(stored, existing=present.get(name))
+            content = self.decode(stored, existing=present.get(name))
+            object_state.give_back(made, name, content)
         return made
 
     def _random(self, kind: str, state: Any, existing: Any) -> Any:

@@ -158,7 +158,7 @@ class StateEncoder:
     def _object(self, value: Any, depth: int) -> Any:
         attributes = {
             name: self.encode(one, depth=depth + 1)
-            for name, one in vars(value).items()
+            for name, one in object_state.attributes(value).items()
             if not self._refers(one)
         }
         return {KIND: "object", "type": reference(type(value)), "v": attributes}

@@ -5,13 +5,13 @@ one. What such an object refers to but does not own (models, data, files, locks)
 as the script made it; objects of other people's classes are not looked into.
 """
 
-import itertools
 import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 from trainers.process.environment.installed_packages import is_installed
+from trainers.state.iterator_state import NoWayBackError
 
 BASES = ("builtins", "abc", "typing")
 """Modules whose classes an own class may inherit from: they keep nothing."""
@@ -19,7 +19,7 @@ BASES = ("builtins", "abc", "typing")
 
 def is_own(value: Any) -> bool:
     """Whether ``value`` is an instance of a plain class that the script defines."""
-    return hasattr(value, "__dict__") and is_own_kind(type(value))
+    return is_own_kind(type(value))
 
 
 def is_own_kind(kind: type) -> bool:
@@ -28,7 +28,6 @@ def is_own_kind(kind: type) -> bool:
         one is object
         or (
             (one.__module__ in BASES or _is_own_name(one.__module__))
-            and "__slots__" not in vars(one)
             and not issubclass(one, (BaseException, dict, list, set, tuple, str, int))
         )
         for one in kind.__mro__
@@ -69,11 +68,38 @@ def set_attribute(value: Any, name: str, content: Any) -> None:
         object.__setattr__(value, name, content)
 
 
+def give_back(value: Any, name: str, content: Any) -> None:
+    """Set an attribute of an object of ``is_own``: no code of its class runs for it.
+
+    Raises NoWayBackError: there is no place for it (any more).
+    """
+    if name in _slots(type(value)):
+        object.__setattr__(value, name, content)
+    elif hasattr(value, "__dict__"):
+        vars(value)[name] = content
+    else:
+        message = f"{type(value).__name__} has no slot {name}"
+        raise NoWayBackError(message)
+
+
 def _slots(kind: type) -> list[str]:
-    found = (vars(one).get("__slots__", ()) for one in kind.__mro__)
-    names = ((one,) if isinstance(one, str) else one for one in found)
-    every = itertools.chain.from_iterable(names)
-    return [name for name in every if name not in ("__dict__", "__weakref__")]
+    """Names by which they are found: private ones are mangled."""
+    found = [
+        (one, name)
+        for one in kind.__mro__
+        for name in _as_tuple(vars(one).get("__slots__", ()))
+        if name not in ("__dict__", "__weakref__")
+    ]
+    return [
+        f"_{one.__name__.lstrip('_')}{name}"
+        if name.startswith("__") and not name.endswith("__")
+        else name
+        for one, name in found
+    ]
+
+
+def _as_tuple(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _is_own_name(name: str) -> bool:

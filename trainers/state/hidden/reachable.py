@@ -132,7 +132,7 @@ class _Walk:
             if object_state.is_own(value):
                 self._seen[id(value)] = value
                 self.of_class(type(value))
-                held = list(vars(value).items())
+                held = list(object_state.attributes(value).items())
                 within.extend((f"{path}.{name}", one) for name, one in held)
             elif (items := _items(value)) is not None:
                 self._seen[id(value)] = value

@@ -59,6 +59,25 @@ class Best:
     inner: Referrer | None = None
 
 
+@dataclass(slots=True)
+class Average:
+    """In slots, of which one may be empty, and one is private."""
+
+    live: np.ndarray = field(init=False)
+    shadow: np.ndarray | None = None
+    __updates: int = 0
+
+    def update(self) -> None:
+        """Once more."""
+        self.__updates += 1
+        self.shadow = np.full(2, float(self.__updates))
+
+    @property
+    def updates(self) -> int:
+        """So far."""
+        return self.__updates
+
+
 class Derived(argparse.Namespace):
     """Its class is the script's, what it inherits is not."""
 
@@ -93,6 +112,20 @@ def test_attributes_come_back_in_place() -> None:
     assert give_back(anew) is anew
     assert (anew.seen, anew.mode, anew.owner) == ([1.5], ObjectMode.WARM, json)
     assert anew.seen is seen
+
+
+def test_attributes_in_slots() -> None:
+    """As others; what the class has no slot for (any more) is told."""
+    average = Average()
+    average.update()
+    there = Average(np.zeros(2))
+    assert saved(average)(there) is there
+    assert there.updates == 1
+    assert there.shadow is not None
+    assert there.shadow.tolist() == [1.0, 1.0]
+    assert not hasattr(there, "live")
+    with pytest.raises(NoWayBackError, match="Average has no slot gone"):
+        object_state.give_back(there, "gone", 1)
 
 
 def test_objects_in_objects_and_lists() -> None:

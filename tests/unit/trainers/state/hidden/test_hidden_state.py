@@ -62,14 +62,16 @@ def result(): return outer.count, inner.values
 """,
     "slots": """
 class Average:
-    __slots__ = ("n", "value")
-    def __init__(self): self.n = 0
+    __slots__ = ("n", "value", "__own")
+    def __init__(self): self.n = self.__own = 0
     def add(self):
         self.n += 1
+        self.__own += 2
         self.value = [self.n]
+    def all(self): return self.n, self.__own, self.value
 average = Average()
 def step(): average.add()
-def result(): return average.n, average.value
+def result(): return average.all()
 """,
     "an attribute that was not there": """
 class Late:
