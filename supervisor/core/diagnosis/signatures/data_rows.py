@@ -78,9 +78,10 @@ ROWS = (
         r"|(?:hash|md5|MD5|sha256) mismatch|Corruption: |File not found: .*lmdb"
         r"|MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)|containing pickled data when allow_pickle|EOF: reading array data|mmap length is great"
         r"|struct\.error: unpack|hecksum does not match|Error opening .zarr. driver|LustreError"
-        r"|EOFError: Ran out of input|magic string is not correct",
+        r"|EOFError: Ran out of input|magic string is not correct"
+        r"|Failed to read file '.*' with error <class",
         src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; "
-        "numpy; datasets: exceptions.py; tensorstore; caffe: util/io.cpp; sqlite,"
+        "numpy; datasets: exceptions.py, packaged_modules/json; tensorstore; caffe: util/io.cpp; sqlite,"
         " lmdb, leveldb, parquet, Lustre: by their names",
     ),
     row(

@@ -199,7 +199,7 @@ ROWS = (
         r"|annotations?|labels?|inputs?|classes)\b.{0,40}(?:found|available|given|provided|in )"
         r"|(?:does|do|did) ?n[o']t (?:exist|match|fit)|[Ee]xpect(?:s|ed|ing)\b.{0,90}(?:\bgot\b"
         r"|received|\bbut\b)|\b(?:must|should) (?:be|have|not|match|contain|equal|specify)\b"
-        r"|[Pp]lease (?:check|verify|specify|provide|make sure|ensure)|^[Uu]sage: "
+        r"|[Pp]lease (?:check|verify|specify|provide|make sure|ensure)(?!.*\blatest version)|^[Uu]sage: "
         r"|^No module named '\S+'$|Execution halted|out of (?:range|bounds)|(?:Value|Type|Key|Index|Attribute|Name"
         r"|Assertion|Import|ModuleNotFound|Syntax|NotImplemented|ZeroDivision)Error\b",
         src=_WORDS,
@@ -211,8 +211,8 @@ ROWS = (
         _NAMED - 2,
         rx=rf"^(?=.*(?:{LEVEL.pattern})).*(?:(?:does|did) ?n[o']t |\bdon't |\bnot "
         r"|\b[Nn]o (?:such|valid|module|file|data|image|match|default|config|label)"
-        r"|\b[Ii]nvalid |[Uu]nknown |[Uu]nrecogni[sz]ed |[Uu]nexpected |[Uu]nsupported "
-        r"|[Mm]ismatch|[Mm]issing (?!ranks)|[Pp]lease |[Pp]ermission denied|is required\b"
+        r"|\b[Ii]nvalid |[Uu]nknown |[Uu]nrecogni[sz]ed |[Uu]nexpected (?!crash)|[Uu]nsupported "
+        r"|[Mm]ismatch|[Mm]issing (?!ranks)|[Pp]lease (?!.*\blatest version)|[Pp]ermission denied|is required\b"
         r"|[Cc]ould ?n[o']t |[Cc]annot |[Cc]an't |[Uu]nable to |[Bb]ad )",
         src=_WORDS,
         where=Where.END,
@@ -233,7 +233,7 @@ ROWS = (
         rx=r"\b(?:[Rr]un|[Jj]ob|[Tt]raining|[Tt]ask|[Pp]ipeline|[Ee]xperiment|[Ss]cript|[Pp]rogram"
         r"|[Cc]ommand|[Ee]xecution|[Ss]tep|[Pp]rocess|[Tt]rial)\b.{0,40}(?:\b[Ff]ailed\b"
         r"|\b[Cc]rashed\b|\b[Aa]borted\b|\bdied\b)|\b(?:FAILED|ABORTED|CRASHED)\b"
-        r"|[Aa]borting\b|[Gg]iving up|[Uu]nrecoverable|panicked|[Ee]xiting(?: with|\b.{0,20}rror)",
+        r"|\b[Cc]rash (?:has )?occurred|[Aa]borting\b|[Gg]iving up|[Uu]nrecoverable|panicked|[Ee]xiting(?: with|\b.{0,20}rror)",
         src=_WORDS,
         where=Where.END,
     ),

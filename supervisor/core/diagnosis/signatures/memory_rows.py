@@ -193,8 +193,10 @@ ROWS = (
         "cupy.out_of_memory",
         Cause.DEVICE_OOM,
         CAUSE,
-        rx=r"cupy\S*OutOfMemoryError: Out of memory|bad_alloc: out_of_memory: CUDA",
-        src="cupy: cuda/memory.pyx; rmm: cuda_memory_resource.hpp",
+        rx=r"cupy\S*OutOfMemoryError: Out of memory|bad_alloc: out_of_memory: CUDA"
+        r"|NCudaLib::TOutOfMemoryError|bytes of device memory \(out of memory\)",
+        src="cupy: cuda/memory.pyx; rmm: cuda_memory_resource.hpp; catboost: "
+        "cuda/cuda_lib/memory_pool; theano: sandbox/cuda/cuda_ndarray.cu",
     ),
     raised(
         "tf.resource_exhausted",
@@ -266,7 +268,7 @@ ROWS = (
         r"|xceeded \d+% memory budget|running beyond (?:physical|virtual) memory limits"
         r"|killed by YARN for exceeding|usage exceeded request_memory|OutOfMemoryError: Java"
         r"|cannot allocate vector of size|runtime: out of memory|Insufficient memory\) Failed"
-        r"|WinError (?:8|1450)\]|node ran out of memory|ran out of memory and was killed",
+        r"|WinError (?:8|1450)\]|node ran out of memory|ran out[- ]of[- ]memory and (?:was killed|exited)",
         src="LSF, Torque, Kubernetes, systemd: src/core/service.c, src/oom, earlyoom,"
         " Ray, Dask, Jupyter, Colab, Vertex AI; runc: "
         "libcontainer/process_linux.go; htcondor: condor_utils/param_info.in; "
@@ -351,7 +353,7 @@ ROWS = (
         SYMPTOM + 2,
         rx=ended_with(-9, 137)
         + r"|tasks? [\d,-]+: Killed|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
-        r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated by signal SIGKILL"
+        r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated (?:by|with) signal SIGKILL"
         r"|TerminatedWorkerError",
         src="torch: elastic/multiprocessing/errors; subprocess; joblib; slurm: "
         "src/srun/launch.c",

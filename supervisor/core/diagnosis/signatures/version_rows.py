@@ -86,7 +86,7 @@ ROWS = (
         r"|UNIMPLEMENTED: ptxas too old|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
         r"|nresolved extern function|Could not load library lib(?:cu|nv)"
         r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded"
-        r"|Cannot load symbol cu",
+        r"|Cannot load symbol cu|failed to get PTX kernel .*NOT_FOUND",
         src="xla: service/gpu/llvm_gpu_backend, asm_compiler.cc; cuDNN: dlopen shim",
     ),
     row(
