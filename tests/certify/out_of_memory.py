@@ -98,9 +98,22 @@ def tried(row: CertifyRow, base: Path) -> OomOutcome:
     outcome.incidents = [one["cause"] for one in command.json("incidents", "row")]
     status = command.status("row") or {}
     outcome.slices = (status.get("microbatch") or {}).get("slices", 1)
-    outcome.problems += _of_incidents(outcome, killed_at)
-    outcome.problems += _of_steps(row, run, whole)
+    lines = ledger.read(run / "ledger.jsonl")
+    outcome.problems += _of_incidents(outcome, reached(killed_at, lines))
+    outcome.problems += _of_steps(row, run, lines, whole)
     return outcome
+
+
+def reached(places: Sequence[str], lines: list[ledger.Line]) -> list[str]:
+    """Those of ``places`` whose epoch the run had: what stops early by its validation may
+    stop earlier than the run without us, whose numbers are others."""
+    epochs = {(fit, epoch) for _, fit, epoch in ledger.by_epoch(lines)}
+    return [one for one in places if _epoch(one) in epochs]
+
+
+def _epoch(place: str) -> tuple[int, int]:
+    _, fit, epoch, _ = place.split(":")
+    return int(fit), int(epoch)
 
 
 def _of_incidents(outcome: OomOutcome, killed_at: list[str]) -> Iterator[str]:
@@ -109,16 +122,17 @@ def _of_incidents(outcome: OomOutcome, killed_at: list[str]) -> Iterator[str]:
         yield "it never ran out of memory"
     elif outcome.slices < 2:
         yield "it did not go on in slices"
-    if counted["preempted"] != len(killed_at):
+    if not killed_at or counted["preempted"] != len(killed_at):
         yield f"{len(killed_at)} kills, but the incidents are {outcome.incidents}"
     strange = set(counted) - {"device_oom", "preempted"}
     if strange:
         yield f"other incidents: {', '.join(sorted(strange))}"
 
 
-def _of_steps(row: CertifyRow, run: Path, whole: list[ledger.Line]) -> list[str]:
+def _of_steps(
+    row: CertifyRow, run: Path, lines: list[ledger.Line], whole: list[ledger.Line]
+) -> list[str]:
     result: dict[str, Any] = json.loads((run / "result.json").read_text())
-    lines = ledger.read(run / "ledger.jsonl")
     found = ledger.inconsistencies(row, lines, seen=result["seen"])
     epochs = ledger.by_epoch(ledger.surviving(lines))
     if not row.rewinds and set(epochs) != set(ledger.by_epoch(whole)):

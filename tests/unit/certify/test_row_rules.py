@@ -4,6 +4,7 @@ import pytest
 
 from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.snapshots.proof import Proof
+from tests.certify.out_of_memory import reached
 from tests.certify.row_rules import (
     EARLY,
     LATE,
@@ -114,3 +115,11 @@ def test_what_a_busy_moment_does() -> None:
     assert by_chance([LATE])
     for wrong in ([], ["promised, and not the same bits"], [LATE, "other"]):
         assert not by_chance(wrong)
+
+
+def test_places_of_an_epoch_that_never_came_are_none_to_die_at() -> None:
+    """Training that its validation stops may stop earlier than without us."""
+    line = {"model": 0, "fit": 0, "from": 0, "to": 1, "ids": [1]}
+    lines = [{**line, "epoch": epoch} for epoch in (0, 1)]
+    places = ["step:0:0:2", "step:0:1:5", "step:0:2:0", "step:1:0:0"]
+    assert reached(places, lines) == places[:2]
