@@ -322,13 +322,14 @@ class HiddenState:
         found, kept = self._look(), state.get(KEY) or {}
         saved = flat(kept.get("values", {}))
         stray = _variables_changed(found, held, kept.get("variables", {}))
-        for (path, name), value in [*changed(found, marks)]:
-            if (path, name) in plain.keys() - saved.keys():
-                found.owners[path].put(name, plain[path, name])
-            elif (path, name) in marks.keys() - saved.keys():
-                stray += (
-                    [] if isinstance(value, PASSING) else [reachable.at(path, name)]
-                )
+        for place, value in [*changed(found, marks)]:
+            path, name = place
+            if place in saved or place not in marks:
+                continue
+            if place in plain:
+                found.owners[path].put(name, plain[place])
+            elif not isinstance(value, PASSING):
+                stray.append(reachable.at(path, name))
         return [STRAY.format(one) for one in stray]
 
     def compile_again(self, state: Mapping[str, Any]) -> list[str]:
