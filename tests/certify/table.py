@@ -162,6 +162,9 @@ HIDDEN = (
     _hidden("recurrent", "a stateful LSTM"),
     _hidden("large", "an array of 2 MB"),
     _hidden("mapped", "an array in a file"),
+    _hidden("table", "a table of pandas, changed in place"),
+    _hidden("inner_optimizer", "what an optimizer of the script's within one that scales the"
+        " loss keeps"),
     _hidden("library", "a function's cache, a context variable, attributes of a thread,"
         " the environment"),
     _hidden("cache", "a cache of bounded size, of what is drawn",

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from ingredients import BATCH, N, Ledger, compiled, make, noisy, samples, seeded
-from prelude import finish, train
+from prelude import digest, finish, train
 
 cb = keras.callbacks
 on_batch = functools.partial(cb.LambdaCallback)
@@ -300,6 +300,48 @@ def hidden_mapped():
     callback = cb.LambdaCallback(on_train_batch_end=step)
     train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[callback])
     finish(model, mapped=np.fromfile("weights.bin", "float32").tolist())
+
+
+def hidden_table():
+    import pandas
+
+    x, y = seeded()
+    model = noisy()
+    table = pandas.DataFrame({"weight": np.ones(N), "kind": "new"})
+
+    def step(batch, logs):
+        table.loc[batch % N, ["weight", "kind"]] = [0.5 + logs["loss"], "seen"]
+        seen = table["kind"].eq("seen").sum()
+        set_rate(model, float(table["weight"].mean()) / float(1 + seen))
+
+    callback = cb.LambdaCallback(on_train_batch_end=step)
+    train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[callback])
+    finish(model, table=table.to_csv())
+
+
+class Lookahead(keras.optimizers.SGD):
+    """Each third step goes half of the way back to what it keeps of the last such step."""
+
+    def __init__(self):
+        super().__init__(0.05)
+        self.done, self.slow = 0, {}
+
+    def apply(self, grads, trainable_variables=None):
+        super().apply(grads, trainable_variables)
+        self.done += 1
+        for index, one in enumerate(self._trainable_variables):
+            if self.done % 3 == 0:
+                one.assign(0.5 * (one.numpy() + self.slow.get(index, 0.0)))
+                self.slow[index] = one.numpy()
+
+
+def hidden_inner_optimizer():
+    x, y = seeded()
+    model, inner = noisy(), Lookahead()
+    outer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=64.0)
+    compiled(model, optimizer=outer, jit=False, run_eagerly=True)
+    train(model, x, y, batch_size=BATCH, epochs=4)
+    finish(model, slow=digest(list(inner.slow.values())))
 
 
 def falling():
