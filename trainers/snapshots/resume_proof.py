@@ -25,7 +25,7 @@ MOST_SECONDS = 60.0
 """A proof that would take more is left out."""
 CHEAP_SECONDS = 2.0
 """The longest that costs no more than this is taken: more steps show more."""
-ONE_ALONE = "a comparison takes two snapshots of one call of fit in one attempt"
+ONE_ALONE = "a comparison takes two snapshots of one call of fit, or of one loop, in one attempt"
 TOO_FAR = (
     f"the snapshots are more than {MOST_STEPS} steps or {MOST_SECONDS:.0f} s apart"
 )

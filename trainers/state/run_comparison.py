@@ -21,6 +21,9 @@ from trainers.snapshots.run_progress import LOOP
 from trainers.snapshots.tensor_image import of_array
 from trainers.state.state_comparison import compare
 
+TRACED = "hidden.traced"
+"""What a restart would trace functions with: a last attempt that has no step left to do
+traces none. What is traced otherwise shows in what it computes."""
 Place = tuple[int, int]
 """A call of ``fit``, from 0, and the steps of the run that were done."""
 
@@ -43,10 +46,8 @@ def compared(one: Snapshot, other: Snapshot) -> dict[str, object]:
     """How many tensors there are, and the names of what differs."""
     tensors = [of_array(name, value) for name, value in other.tensors.items()]
     found = compare(one, other.manifest.state, tensors)
-    return {
-        "tensors": found.tensors,
-        "differ": [*found.variables, *found.others],
-    }
+    others = [name for name in found.others if not name.startswith(TRACED)]
+    return {"tensors": found.tensors, "differ": [*found.variables, *others]}
 
 
 def compare_runs(one: Path, other: Path) -> dict[str, object]:

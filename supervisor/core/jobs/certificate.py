@@ -47,13 +47,16 @@ class Certificate:
     steps: int
     killed_at: tuple[int, ...]
     """The steps after which it was killed, as its incidents number them."""
+    kills: int
+    """So many were planned."""
     seconds: float
     comparison: RunComparison
     undisturbed: RunComparison | None = None
     """Of two runs that were left alone; None: there was no need to look."""
     unpromised: tuple[str, ...] = ()
-    """Why the runs had said that bits are not promised, each reason; empty: they had
-    promised them."""
+    """Why a run said that bits are not promised, each reason; empty: they were promised."""
+    too_late: tuple[str, ...] = ()
+    """Those of them that the killed run had not said before it was killed."""
     failures: tuple[str, ...] = field(default=())
     """Ends of attempts that nobody planned: their causes."""
     changing: tuple[ChangingLine, ...] = field(default=())
@@ -90,13 +93,26 @@ class Certificate:
     @property
     def lines(self) -> list[str]:
         """For people: the verdict first."""
-        return [*self._verdict(), *self._failures()]
+        return [*self._verdict(), *self._not_killed(), *self._failures()]
+
+    def _not_killed(self) -> list[str]:
+        came = len(self.killed_at)
+        if not 0 < came < self.kills:
+            return []
+        return [
+            f"{came} of {self.kills} kills came: the run was over before the others"
+        ]
 
     def _verdict(self) -> list[str]:
         found = self.comparison
         places = ", ".join(map(str, self.killed_at))
         killed = f"{self.steps} steps, killed after {places}"
-        what = f"{counted(found.tensors, 'tensor')} and {counted(found.files, 'file')}"
+        files = counted(found.files, "file")
+        what = (
+            f"{counted(found.tensors, 'tensor')} and {files}"
+            if found.tensors
+            else files
+        )
         match self.outcome:
             case Outcome.NOT_TRIED:
                 return [f"not certified: {self._why_not_tried()}"]
@@ -106,6 +122,7 @@ class Certificate:
                         f"certified ({killed}): {what} are the same to the bit as in a run"
                         " that nobody disturbed"
                     ),
+                    *([] if found.tensors else [FILES_OF_A_LOOP]),
                     *self._despite(),
                 ]
             case Outcome.NOT_REPRODUCIBLE:
@@ -141,7 +158,8 @@ class Certificate:
 
     def _because(self) -> list[str]:
         if self.unpromised:
-            return said_before(self.unpromised)
+            before = [one for one in self.unpromised if one not in self.too_late]
+            return [*said_before(before), *map(TOO_LATE.format, self.too_late)]
         if all(name.startswith(FILE) for name in self.by_kill):
             return [FILES_ALONE if self.comparison.tensors else FILES]
         return [HIDDEN]
@@ -188,10 +206,16 @@ NOT_REPRODUCIBLE = (
     " the order in which threads come, or operations that are not deterministic"
     " (tf.config.experimental.enable_op_determinism)"
 )
+FILES_OF_A_LOOP = (
+    "no fit ended at the same step in both, so that no weights could be compared: of a loop of"
+    " the script's own these files tell, where it writes its result"
+)
+TOO_LATE = "bits were promised until it was killed; only later it, or the undisturbed run, said: {}"
 FILES_ALONE = (
-    "training itself is the same: the script writes these files so that a restart shows"
-    " in them, and a restart has not put them back: its log says which files it left,"
-    " and why (files.rewind); or write them after fit"
+    "the tensors are the same. The script writes these files so that a restart shows in them,"
+    " and a restart has not put them back: its log says which files it left, and why"
+    " (files.rewind); write them after fit. Or what it writes there is in no snapshot:"
+    " something that training does not read"
 )
 FILES = (
     "no tensors of a fit could be compared, so that nothing but files tells whether training"

@@ -162,15 +162,19 @@ class Certification:
             self._say("they differ: is that so without kills, too?")
             ends = PlannedEnds(stop_at_step=self._plan.steps)
             again = self._compared(whole, self._run("again", ends))
+        said = withdrawn_promises([*torn.events, *whole.events])
+        before = withdrawn_promises(torn.events[:1])
         deaths = [row for row in torn.incidents if row.cause == Cause.PREEMPTED]
         others = [row for row in torn.incidents if row.cause != Cause.PREEMPTED]
         return Certificate(
             steps=whole.steps,
+            kills=len(kills),
             killed_at=deaths_among(kills, [row.failed_step for row in deaths]),
             seconds=whole.seconds + torn.seconds,
             comparison=found,
             undisturbed=again,
-            unpromised=withdrawn_promises([*whole.events, *torn.events]),
+            unpromised=said,
+            too_late=tuple(one for one in said if one not in before),
             failures=tuple(str(row.cause) for row in others),
             changing=self._changing() if found.differ else (),
         )
@@ -295,7 +299,7 @@ class Certification:
             for fit, found in said["fits"].items()
             for name in found["differ"]
         ]
-        differ += [f"the length of fit {fit}" for fit in said["apart"]]
+        differ += [f"how many steps fit {fit} took" for fit in said["apart"]]
         differ += [f"{FILE}{name}" for name in names]
         tensors = sum(found["tensors"] for found in said["fits"].values())
         return RunComparison(tensors=tensors, files=files, differ=tuple(differ))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from supervisor.core.jobs.certificate import (
     FILES,
     FILES_ALONE,
+    FILES_OF_A_LOOP,
     HIDDEN,
     NOT_REPRODUCIBLE,
     Certificate,
@@ -24,9 +25,11 @@ def certificate(
     *differ: str,
     again: Sequence[str] | None = None,
     killed_at: tuple[int, ...] = (3, 8),
+    kills: int | None = None,
     tensors: int = 9,
     files: int = 1,
     unpromised: tuple[str, ...] = (),
+    too_late: tuple[str, ...] = (),
     failures: tuple[str, ...] = (),
     changing: tuple[ChangingLine, ...] = (),
 ) -> Certificate:
@@ -39,10 +42,12 @@ def certificate(
     return Certificate(
         steps=10,
         killed_at=killed_at,
+        kills=len(killed_at) if kills is None else kills,
         seconds=1.0,
         comparison=RunComparison(tensors=tensors, files=files, differ=differ),
         undisturbed=undisturbed,
         unpromised=unpromised,
+        too_late=too_late,
         failures=failures,
         changing=changing,
     )
@@ -95,6 +100,32 @@ def test_what_differs_only_where_it_is_killed(
     )
     assert told == because
     assert named == f"they are {', '.join(differ)}"
+
+
+def test_what_was_said_only_later_is_no_warning() -> None:
+    """It is told as what it is: a promise that was not kept."""
+    said = ("a thread trains", "the data are others")
+    found = certificate("dense/kernel", again=(), unpromised=said, too_late=said[1:])
+    assert found.lines[1:3] == [
+        "the run had said so: a thread trains",
+        (
+            "bits were promised until it was killed; only later it, or the undisturbed run,"
+            " said: the data are others"
+        ),
+    ]
+
+
+def test_kills_that_did_not_come_are_told() -> None:
+    """Else two numbers would stand where three kills were asked for."""
+    (_, told) = certificate(kills=3).lines
+    assert told == "2 of 3 kills came: the run was over before the others"
+
+
+def test_files_alone_could_be_compared() -> None:
+    """No weights were, and that is said."""
+    first, second = certificate(tensors=0, files=3).lines
+    assert "): 3 files are the same to the bit" in first
+    assert second == FILES_OF_A_LOOP
 
 
 def test_lines_to_change_are_shown() -> None:

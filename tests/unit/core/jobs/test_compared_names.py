@@ -16,7 +16,7 @@ CLOCK = (
     "model:sequential/dense/kernel",
     "optimizer:sgd/learning_rate",
     "file out.csv",
-    "the length of fit 1",
+    "how many steps fit 1 took",
 )
 
 
@@ -33,7 +33,7 @@ def test_what_a_person_knows_is_named() -> None:
         "weights (sequential/dense/bias, sequential/dense/kernel)",
         "optimizer (sgd/learning_rate)",
         "file out.csv",
-        "the length of fit 1",
+        "how many steps fit 1 took",
     ]
 
 
