@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter, contains
 
+from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures.all_rows import recognise
 from supervisor.core.diagnosis.signatures.ending_rows import LAST_LINES
 from supervisor.core.diagnosis.signatures.harmless_traces import ends_nothing
@@ -79,6 +80,8 @@ _DUMP_LINE = re.compile(
 _DUMP_SIGNS = (b"allocat", b"Limit: ")
 _TAKEN_BACK = re.compile(rb"\s*(?:The\s+)?caller\s+indicates\s+that\s+this\s+is\s+not")
 """The rest of the allocator's warning that it took another way."""
+_SKIPPED = re.compile(rb"\s*[^\n]{0,80}\b[Ss]kipping (?:this |the )?batch")
+"""What fairseq and those that followed it print next of memory that a batch did not get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +319,9 @@ def _lines_with(block: bytes, sign: bytes) -> Iterator[tuple[int, int]]:
 
 def _ignored(signature: Signature, block: bytes, start: int, end: int) -> bool:
     """Whether it is of a traceback that ends nothing (a finaliser's, say); or a console
-    broke the line before the part that says that it means nothing."""
+    broke the line before the part that says that it means nothing, or a batch was skipped."""
     if signature.id == "bfc.out_of_memory":
         return bool(_TAKEN_BACK.match(block, end, end + WINDOW))
+    if signature.cause is Cause.DEVICE_OOM and _SKIPPED.match(block, end, end + WINDOW):
+        return True
     return ends_nothing(signature, block, start)

@@ -25,7 +25,7 @@ LEVEL = re.compile(
 )
 LOST_LOSS, RANKS_MISSING = "end.loss_not_finite", "end.ranks_missing"
 """Rows of a loss that is no number, in a line of progress, and of ranks that wait for
-others, which is told as a warning: no other line has to say more."""
+others, or trials for resources, which is told as a warning: no other line has to say more."""
 BARRIER = "end.waits_again"
 """Row of a wait for other processes, told as information: that it is said again and
 again, to the end, is what tells."""
@@ -64,8 +64,10 @@ ROWS = (
         RANKS_MISSING,
         Cause.STALLED,
         _NAMED,
-        rx=r"may be stuck|remainder of ranks|[Ss]talled (?:ops|ranks)|[Mm]issing ranks",
-        src="horovod: common/stall_inspector.cc; xla: rendezvous",
+        rx=r"may be stuck|remainder of ranks|[Ss]talled (?:ops|ranks)|[Mm]issing ranks"
+        r"|\[ready ranks: |(?<!autoscaling\. )No trial is running and no new trial has been started",
+        src="horovod: common/stall_inspector.cc, before it common/operations.cc (ready "
+        "ranks); xla: rendezvous; ray: tune/execution/insufficient_resources_manager.py",
         where=Where.END,
     ),
     cascade(
@@ -150,8 +152,10 @@ ROWS = (
         rx=r"(?<!val )(?<!Val )(?<!ation )(?<!eval )(?<!test )(?<!Test )(?<!val[_/-])"
         r"(?:\b|train\w*[-_/ ])(?:[Ll]oss|cross[-_ ]?entropy|[Pp]erplexity|ppl|nll|logloss"
         r"|rmse|[Cc]ost)\b['\"]?[\s:=|]{1,4}[-+]?(?:nan|NaN|NAN)\b"
-        r"|nan\s+nan\s+nan\b|^\W*[\w/ ]*(?:\bKL|\bkl|_kl|loss|Loss|entropy|grad_norm)\w*\s*\|\s*nan\b",
-        src="baselines: logger.py, mxnet: callback.py, xgboost: callback.py, fairseq and others: progress",
+        r"|nan\s+nan\s+nan\b|^\W*[\w/ ]*(?:\bKL|\bkl|_kl|loss|Loss|entropy|grad_norm)\w*\s*\|\s*nan\b"
+        r"|'loss': '?0(?:\.0+)?'?, 'grad_norm': '?nan\b",
+        src="baselines: logger.py, mxnet: callback.py, xgboost: callback.py, fairseq and others: progress; "
+        "transformers: trainer.py, which leaves a loss that is no number out of the mean",
         where=Where.END,
     ),
     cascade(

@@ -100,7 +100,6 @@ ROWS = (
         Cause.CUDNN_ALLOC,
         LIBRARY + 2,
         "miopenStatusAllocFailed",
-        "Memory not available to allocate buffer",
         src=_MIOPEN,
     ),
     row(

@@ -56,6 +56,12 @@ ROWS = (
         "report_tensor_allocations_upon_oom",
         src="tensorflow: core/common_runtime/executor.cc",
     ),
+    benign(
+        "torch.oom_skipped",
+        rx=r"(?:ut of memory|OOM)\b.{0,80}\b[Ss]kipping (?:this |the )?(?:batch|update)",
+        src="fairseq, ParlAI and scripts that followed them, as people's logs have it; "
+        "of the line before it, log_scanner",
+    ),
     row(
         "bfc.out_of_memory.cpu_limited",
         Cause.DEVICE_OOM,
@@ -183,6 +189,20 @@ ROWS = (
         src=_TORCH,
     ),
     row(
+        "miopen.out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "Memory not available to allocate buffer",
+        src="MIOpen: src/hip/handlehip.cpp, MIGraphX, RPP: the device has less free",
+    ),
+    row(
+        "paddle.out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "allocating <= available",
+        src="paddle: fluid/platform/gpu_info.cc, PADDLE_ENFORCE_LE of its pool",
+    ),
+    row(
         "torch.out_of_memory_type",
         Cause.DEVICE_OOM,
         CAUSE - 5,
@@ -246,7 +266,9 @@ ROWS = (
         "oom_reaper: reaped",
         "total-vm:",
         "page allocation failure: order",
-        src="linux: mm/oom_kill.c",
+        "oom_kill_process+0x",
+        "oom_kill_process.",
+        src="linux: mm/oom_kill.c; its call traces",
     ),
     row(
         "slurm.oom_kill",

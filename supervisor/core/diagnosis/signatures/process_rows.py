@@ -74,7 +74,7 @@ ROWS = (
         "collective.peer_lost",
         Cause.NCCL,
         EXCEPTION - 4,
-        rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
+        rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error|refused|unreachable|No route)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
         r"|RuntimeError: Socket Timeout|ranks has already checked in|client socket has timed out|client socket has failed to con|server socket has failed to|NoValidAddressesFound|Rendezvous(?:Timeout|Connection|Closed)"
         r"|connection to the C10d store|lost communication with a remote|failed to connect to all"
@@ -215,7 +215,8 @@ ROWS = (
         "pure virtual method called",
         "realloc(): ",
         "malloc_consolidate",
-        src="glibc: malloc/malloc.c",
+        "] Attempt to free invalid pointer",
+        src="glibc: malloc/malloc.c; gperftools: src/tcmalloc.cc (InvalidFree)",
     ),
     cascade(
         "process.aborted",

@@ -77,6 +77,11 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED: Out of memory allocating 6400 bytes.\n"
 MIOPEN = """terminate called after throwing an instance of 'miopen::Exception'
   what():  exec_utils.cpp:58: popen() failed
 """
+REFUSED = "THCudaCheck FAIL file=THCStorage.cu line=58 error=2 : out of memory\n"
+SKIPPED = "| WARNING: ran out of memory{}, skipping batch\n"
+NO_TRIAL = "No trial is running and no new trial has been started within 60 seconds.\n"
+AUTOSCALING = "Ignore this message if the cluster is autoscaling. "
+NO_MEAN = "{{'loss': {}, 'grad_norm': {}, 'epoch': 0.01}}\n"
 NO_GPU = "No GPU/TPU found, falling back to CPU.\n"
 LAST = [
     (WAITS.format(1) * 2, "stalled"),
@@ -95,6 +100,15 @@ LAST = [
     ("Run 4 crashed: name 'lr' is not defined", "user_error"),
     ("Training failed: [Errno 2] No such file or directory: 'x'", "data_error"),
     (MIOPEN, "native_crash"),
+    (f"{REFUSED}{SKIPPED.format(' on GPU #1')}", "none"),
+    (f"{REFUSED}{SKIPPED.format('')}{REFUSED}", "device_oom"),
+    (SKIPPED.format(" with exception: CUDA out of memory"), "none"),
+    (f"WARNING {NO_TRIAL}", "stalled"),
+    (f"WARNING {AUTOSCALING}{NO_TRIAL}", "none"),
+    (NO_MEAN.format("0.0", "nan"), "non_finite_loss"),
+    (NO_MEAN.format("'0'", "'nan'"), "non_finite_loss"),
+    (NO_MEAN.format("1.1", "nan"), "none"),
+    (NO_MEAN.format("0.0", "0.0"), "none"),
 ]  # fmt: skip
 
 
