@@ -113,7 +113,7 @@ def test_what_is_not_plain_is_told(value: object) -> None:
         given_back(value)
 
 
-class Table(pd.DataFrame):
+class OwnTable(pd.DataFrame):
     """A script's own kind."""
 
 
@@ -124,7 +124,7 @@ def a_table() -> Any:
 
 MADE = {
     "table": a_table,
-    "own": lambda: Table(a_table()),
+    "own": lambda: OwnTable(a_table()),
     "numbers": lambda: pd.DataFrame(np.eye(2, dtype=np.float32)),
     "large": lambda: pd.DataFrame(np.arange(3.0 * (1 << 20))),
     "column": lambda: pd.Series([1.0, 2.0], name="a"),
