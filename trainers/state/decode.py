@@ -26,6 +26,7 @@ ONTO_WHAT_IS_THERE = frozenset({
 """Kinds that are decoded with what is in their place now."""
 ARRAYS = ("array", "framework", "mapped")
 GENERATORS = ("random", "generator", "legacy")
+TWISTER_WORDS = 624
 FILLED = frozenset({
     *DICTIONARIES, *ARRAYS, *GENERATORS, "object", "table", "deque", "set", "iterator",
 })  # fmt: skip
@@ -178,6 +179,7 @@ class StateDecoder:
             python = existing if type(existing) is random.Random else random.Random()  # noqa: S311  # no secret
             python.setstate(state)
             return python
+        _refuse_place_outside(state)
         if kind == "legacy":
             made = existing if _is_legacy(existing) else np.random.RandomState()
             made.set_state(state)
@@ -188,6 +190,15 @@ class StateDecoder:
             existing = np.random.Generator(bits())
         existing.bit_generator.state = state
         return existing
+
+
+def _refuse_place_outside(state: dict[str, Any]) -> None:
+    """NumPy reads where a Mersenne Twister is said to stand (``_mt19937.pyx``), in its state
+    or beyond it. Raises NoWayBackError."""
+    place = state.get("state", {}).get("pos", 0)
+    if not 0 <= place <= TWISTER_WORDS:
+        message = f"its generator stands at {place} of {TWISTER_WORDS} numbers"
+        raise iterator_state.NoWayBackError(message)
 
 
 def _in_place(value: Any, there: Any) -> Any:

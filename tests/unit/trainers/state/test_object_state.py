@@ -10,6 +10,7 @@ import math
 import operator
 import os
 import random
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -362,3 +363,20 @@ def test_what_was_one_thing_at_the_start(there: Any, one: Any, other: Any) -> No
     )
     again = saved({"log": one, "best": one})({"log": there, "best": there})
     assert again["log"] is again["best"]
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [np.random.RandomState(1), np.random.Generator(np.random.MT19937(1))],
+    ids=["legacy", "new"],
+)
+def test_a_generator_that_stands_outside_of_its_state(generator: Any) -> None:
+    """NumPy would read what lies behind it, and crash."""
+    encoder = StateEncoder("x/", array_of=lambda _value: None)
+    text = json.dumps(encoder.encode(generator))
+    stored = {one.name: one.read().copy() for one in encoder.tensors}
+    changed, count = re.subn(r'\["pos", \d+\]', '["pos", 99999999]', text)
+    assert count == 1
+    decoder = StateDecoder(stored, assign=lambda _existing, array, _kind: array)
+    with pytest.raises(NoWayBackError, match="stands at 99999999 of 624"):
+        decoder.decode(json.loads(changed))
