@@ -34,7 +34,12 @@ WRITTEN_TWICE = (
     " proof would be in there twice"
 )
 LOGGED_TWICE = "{}: the steps of a proof would be logged in there twice"
-OTHER_COMPUTATION = "what is in force is not what it was when the snapshots were taken"
+OTHER_COMPUTATION = (
+    "what is in force, or how state is written, is not what it was when the snapshots were"
+    " taken"
+)
+WRITTEN = 2
+"""How state is written, by number: what is the same under two names is told since 2."""
 
 
 def computation_of(directive: Directive) -> str:
@@ -49,6 +54,7 @@ def computation_of(directive: Directive) -> str:
         directive.visible_gpus,
         directive.reduce,
         directive.script_hash,
+        WRITTEN,
     )
     # Snapshots of before there was such a choice stay comparable.
     if directive.jit is not None:

@@ -60,11 +60,12 @@ def of_fit(callbacks: Iterable[Any], model: Any) -> list[Any]:
 
 
 def encode_all(
-    callbacks: list[Any], places: Places
+    callbacks: list[Any], places: Places, met: encode.Met
 ) -> tuple[list[Any], list[Any], list[str]]:
     """The states as JSON, their tensors, and a sentence for each part left out.
 
-    ``places``: of the model's variables, which callbacks may refer to.
+    ``places``: of the model's variables, which callbacks may refer to. ``met``: see
+    ``StateEncoder``.
     """
     states, tensors, told = [], [], []
     for index, callback in enumerate(callbacks):
@@ -75,6 +76,7 @@ def encode_all(
             refers=refers,
             place_of=places.of,
             place_of_id=places.of_id,
+            met=met,
         )
         attributes, missing = _attributes(callback, encoder)
         state: dict[str, Any] = {
@@ -184,9 +186,14 @@ def _size(path: str) -> int | None:
 
 
 def decode_all(
-    callbacks: list[Any], states: list[Any], stored: Any, places: Places
+    callbacks: list[Any],
+    states: list[Any],
+    stored: Any,
+    places: Places,
+    labelled: dict[str, Any],
 ) -> list[str]:
-    """Give ``callbacks`` their ``states``; returns a sentence for each that has none."""
+    """Give ``callbacks`` their ``states``; returns a sentence for each that has none.
+    ``labelled``: see ``StateDecoder``."""
     told = []
 
     def assign(existing: Any, array: Any, kind: str) -> Any:
@@ -194,7 +201,13 @@ def decode_all(
         free = None if places.of(existing) else existing
         return backend.values.framework_value(free, array, kind)
 
-    decoder = decode.StateDecoder(stored, assign=assign, variable_at=places.variable_at)
+    decoder = decode.StateDecoder(
+        stored,
+        assign=assign,
+        variable_at=places.variable_at,
+        whole=states,
+        labelled=labelled,
+    )
     for index, callback in enumerate(callbacks):
         state = states[index] if index < len(states) else None
         if state is None or state["type"] != encode.type_name(callback):

@@ -6,14 +6,14 @@ import copy
 import enum
 import pathlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from trainers.snapshots import tensor_image
 from trainers.state import iterator_state, object_state, pandas_state
-from trainers.state.encode import KIND, PART, is_by_columns
+from trainers.state.encode import KIND, PART, is_by_columns, label_of
 from trainers.state.references import UntrustedNameError, class_of, given_back
 
 DICTIONARIES = ("dict", "ordered", "counter", "default")
@@ -42,21 +42,40 @@ class StateDecoder:
         *,
         assign: Callable[[Any, np.ndarray, str], Any],
         variable_at: Callable[[Any], Any] = lambda _place: None,
+        whole: Any = None,
+        labelled: dict[str, Any] | None = None,
     ) -> None:
         """``assign(existing, array, type)``: the framework value for ``array``:
         ``existing`` with that value if it is a variable, else a new one of the type
-        (by its name) that was saved. ``variable_at(place)``: the model's variable."""
+        (by its name) that was saved. ``variable_at(place)``: the model's variable.
+        ``whole``: all that is decoded here; what is the same as something in it that has
+        not had its turn yet is found there. ``labelled``: what another decoder has made of
+        what is encoded with the same ``Met``; it grows."""
         self._stored = stored
         self._assign = assign
         self._variable_at = variable_at
         self._filled: dict[int, tuple[Any, Any]] = {}
         """By ``id``, what has been given a value, and which (encoded)."""
+        self._whole = whole
+        self._labelled = {} if labelled is None else labelled
 
     def decode(self, value: Any, *, existing: Any = None) -> Any:
         """The value that was encoded as ``value``."""
+        label = label_of(value)
+        if label in self._labelled:
+            return self._labelled[label]
+        if isinstance(value, dict) and value[KIND] == "same":
+            return self._same(value["v"])
+        made = self._made(value, existing)
+        if label is not None:
+            self._labelled[label] = made
+        return made
+
+    def _made(self, value: Any, existing: Any) -> Any:
         existing = self._its_own(value, existing)
         if isinstance(value, list):
-            return _into(existing, self._items(value, existing))
+            items = value if label_of(value) is None else value[1:]
+            return _into(existing, self._items(items, existing))
         if not isinstance(value, dict):
             return value
         kind = value[KIND]
@@ -67,6 +86,16 @@ class StateDecoder:
         if kind in GENERATORS:
             return self._random(kind, self.decode(value["v"]), existing)
         return self._plain(kind, value, existing)
+
+    def _same(self, label: str) -> Any:
+        """What has ``label``. Raises NoWayBackError: nothing that is decoded here has."""
+        if label not in self._labelled:
+            node = next(_labelled_in(self._whole, label), None)
+            if node is None:
+                message = "it was one with something that is not there"
+                raise iterator_state.NoWayBackError(message)
+            self.decode(node)
+        return self._labelled[label]
 
     def _its_own(self, value: Any, existing: Any) -> Any:
         """``existing``, but not once another value is in it: two names may have held one
@@ -190,6 +219,15 @@ class StateDecoder:
             existing = np.random.Generator(bits())
         existing.bit_generator.state = state
         return existing
+
+
+def _labelled_in(value: Any, label: str) -> Iterator[Any]:
+    """What has ``label`` in the encoded ``value``."""
+    if label_of(value) == label:
+        yield value
+    elif isinstance(value, (list, dict)):
+        for one in value if isinstance(value, list) else value.values():
+            yield from _labelled_in(one, label)
 
 
 def _refuse_place_outside(state: dict[str, Any]) -> None:

@@ -24,6 +24,14 @@ KIND = "!"
 """The key that tells an encoded value from a dictionary."""
 PART = "part"
 """Marks a dictionary of which only these entries are saved."""
+LABEL = "is"
+"""Of an encoded object that is met again: the name by which it is. A list has an object of
+kind ``label`` before its items."""
+CHANGEABLE = frozenset({
+    "array", "counter", "default", "deque", "dict", "framework", "generator", "legacy",
+    "mapped", "object", "ordered", "random", "set", "table",
+})  # fmt: skip
+"""Kinds, beside lists, of which it matters that two names stand for one."""
 LEAST_ID = 1 << 32
 """No object lies below this address."""
 _MOST_DEEP = 32
@@ -41,6 +49,56 @@ def type_name(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+def label_of(value: Any) -> str | None:
+    """The label of an encoded value that is met again."""
+    if isinstance(value, list):
+        first = value[0] if value and isinstance(value[0], dict) else {}
+        return first["v"] if first.get(KIND) == "label" else None
+    return value.get(LABEL) if isinstance(value, dict) and KIND in value else None
+
+
+class Met:
+    """What was encoded so far of all that can change: met again it is told as the same."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, tuple[Any, Any]] = {}
+        """By ``id``: itself, so that no other gets it, and what it was encoded as."""
+        self._labels: dict[int, str] = {}
+        self._given = 0
+
+    def __len__(self) -> int:
+        """So many, in the order in which they were met."""
+        return len(self._nodes)
+
+    def again(self, value: Any) -> dict[str, Any] | None:
+        """What stands for ``value``, if it was met before."""
+        _, node = self._nodes.get(id(value), (None, None))
+        if node is None:
+            return None
+        label = self._labels.get(id(value))
+        if label is None:
+            label = self._labels[id(value)] = str(self._given)
+            self._given += 1
+            if isinstance(node, list):
+                node.insert(0, {KIND: "label", "v": label})
+            else:
+                node[LABEL] = label
+        return {KIND: "same", "v": label}
+
+    def add(self, value: Any, node: Any) -> None:
+        """``value`` was encoded as ``node``."""
+        if isinstance(node, list) or (
+            isinstance(node, dict) and node.get(KIND) in CHANGEABLE
+        ):
+            self._nodes[id(value)] = value, node
+
+    def forget_since(self, count: int) -> None:
+        """All but the first ``count``: what they were encoded as is not kept."""
+        for number in list(self._nodes)[count:]:
+            del self._nodes[number]
+            self._labels.pop(number, None)
+
+
 class StateEncoder:
     """Collects the tensors it meets under names that start with ``prefix``."""
 
@@ -53,6 +111,7 @@ class StateEncoder:
         refers: Callable[[Any], bool] = lambda _value: False,
         place_of: Callable[[Any], Any] = lambda _value: None,
         place_of_id: Callable[[int], Any] = lambda _number: None,
+        met: Met | None = None,
     ) -> None:
         """``array_of(value)``: the array of a framework's tensor or variable, or None.
 
@@ -62,13 +121,26 @@ class StateEncoder:
         for any other value. A copy would no longer be trained.
         ``place_of_id(number)``: the same of what has this ``id``: scripts have dictionaries
         by it. These five are all that depends on the framework.
+        ``met``: what others have encoded that is decoded by the same decoder.
         """
         self._prefix = prefix
         self._array_of, self._kind_of = array_of, kind_of
         self._refers = refers
         self._place_of = place_of
         self._place_of_id = place_of_id
+        self._met = Met() if met is None else met
         self.tensors: list[tensor_image.Tensor] = []
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """For ``back_to``."""
+        return len(self.tensors), len(self._met)
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        """Forget what was encoded since: it is not kept."""
+        tensors, met = mark
+        del self.tensors[tensors:]
+        self._met.forget_since(met)
 
     def encode(self, value: Any, *, depth: int = 0) -> Any:
         """``value`` as JSON. Raises UnencodableError."""
@@ -80,10 +152,22 @@ class StateEncoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {KIND: "float", "v": repr(value)}
+        again = self._met.again(value)
+        if again is not None:
+            return again
+        mark = self.mark
         maker = _ENCODERS.get(type(value))
-        if maker is not None:
-            return maker(self, value, depth + 1)
-        return self._other(value, depth)
+        try:
+            node = (
+                self._other(value, depth)
+                if maker is None
+                else maker(self, value, depth + 1)
+            )
+        except UnencodableError:
+            self.back_to(mark)
+            raise
+        self._met.add(value, node)
+        return node
 
     def _maybe_id(self, value: int) -> Any:
         place = self._place_of_id(value)

@@ -60,7 +60,8 @@ def capture(
     """
     variables, missing = variable_state.storable(model)
     places = variable_state.Places([variable for _, variable in variables])
-    states, callback_tensors, told = callback_state.encode_all(callbacks, places)
+    met = encode.Met()
+    states, callback_tensors, told = callback_state.encode_all(callbacks, places, met)
     encoder = encode.StateEncoder(
         "other/",
         array_of=backend.values.framework_array,
@@ -82,15 +83,25 @@ def capture(
         *encoder.tensors,
     ]
     if hidden is not None:
-        state[KEY], more, changed = hidden.capture(places)
+        state[KEY], more, changed = hidden.capture(places, met)
         tensors, told = tensors + more, told + changed
     return state, tensors, missing + told
 
 
 def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
     """What ``fit`` itself knew."""
-    decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
+    decoder = _decoder_of_others(state, stored)
     return decoder.decode(state["local"])
+
+
+def _decoder_of_others(
+    state: Mapping[str, Any], stored: Mapping[str, np.ndarray]
+) -> decode.StateDecoder:
+    return decode.StateDecoder(
+        stored,
+        assign=backend.values.framework_value,
+        whole=[state["random"], state["local"]],
+    )
 
 
 def build(
@@ -137,11 +148,14 @@ def restore(
     for variable, array in pairs:
         backend.values.assign(variable, array)
     places = variable_state.Places([variable for variable, _ in pairs])
-    told = callback_state.decode_all(callbacks, state["callbacks"], stored, places)
+    labelled: dict[str, Any] = {}
+    told = callback_state.decode_all(
+        callbacks, state["callbacks"], stored, places, labelled
+    )
     if hidden is not None:
-        told += hidden.restore(state, stored, places)
+        told += hidden.restore(state, stored, places, labelled)
     model.stop_training = state["stop_training"]
-    decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
+    decoder = _decoder_of_others(state, stored)
     return told + _set_random_state(decoder.decode(state["random"]))
 
 

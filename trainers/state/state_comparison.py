@@ -128,7 +128,8 @@ def _same(kept: np.ndarray, tensor: Tensor) -> bool:
 def _plain(state: Mapping[str, Any]) -> Any:
     """As JSON gives it back, dictionaries by their keys."""
     left = {key: value for key, value in state.items() if key not in _NOT_STATE}
-    found = _by_key(json.loads(json.dumps(left)))
+    whole = json.loads(json.dumps(left))
+    found = _by_key(whole, dict(_labelled(whole, "")))
     found["local"].pop(LOOKED_AT, None)
     for callback in found["callbacks"]:
         callback["attributes"].pop(HEADER, None)
@@ -146,16 +147,30 @@ def _leave_out_what_one_could_not_save(before: Any, after: Any) -> None:
                 del ours[name]
 
 
-def _by_key(value: Any) -> Any:
-    """``value`` with the dictionaries that were encoded as pairs as such again."""
+def _labelled(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The labels in ``value``, which are numbers, each with the path to what has it."""
+    label = encode.label_of(value)
+    if label is not None:
+        yield label, path
+    for inner, one in _parts(value, path):
+        yield from _labelled(one, inner)
+
+
+def _by_key(value: Any, labels: Mapping[str, str]) -> Any:
+    """``value`` with the dictionaries that were encoded as pairs as such again, and paths
+    for labels."""
     if isinstance(value, list):
-        return [_by_key(one) for one in value]
+        items = value if encode.label_of(value) is None else value[1:]
+        return [_by_key(one, labels) for one in items]
     if not isinstance(value, dict):
         return value
-    pairs = value.get("v") if value.get(encode.KIND) == "dict" else None
-    if pairs is None:
-        return {key: _by_key(one) for key, one in value.items()}
-    return {_text(key): _by_key(one) for key, one in pairs}
+    kind = value.get(encode.KIND)
+    if kind == "same":
+        return {encode.KIND: kind, "v": labels.get(value["v"])}
+    if kind == "dict":
+        return {_text(key): _by_key(one, labels) for key, one in value["v"]}
+    kept = (key for key in value if key != encode.LABEL or kind is None)
+    return {key: _by_key(value[key], labels) for key in kept}
 
 
 def _text(key: Any) -> str:

@@ -175,20 +175,23 @@ class HiddenState:
         except Exception:  # noqa: BLE001  # ``capture`` tells
             return []
 
-    def capture(self, places: Places) -> tuple[dict[str, Any], list[Tensor], list[str]]:
+    def capture(
+        self, places: Places, met: encode.Met | None = None
+    ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
         """What has changed, as JSON and tensors, and a sentence for what is not there.
 
-        ``places``: of the variables that are saved with the model.
+        ``places``: of the variables that are saved with the model. ``met``: what else is
+        saved, of callbacks, which may be what is met here.
         """
         try:
             if self._wrong is None:
-                return self._changes(places)
+                return self._changes(places, met)
         except Exception as error:  # noqa: BLE001  # it must not end training
             self._wrong = _where(error)
         return {"values": {}}, [], [UNSEEN.format(self._wrong)]
 
     def _changes(
-        self, places: Places
+        self, places: Places, met: encode.Met | None
     ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
         found, told = self._look(), list[str]()
         encoder = encode.StateEncoder(
@@ -198,6 +201,7 @@ class HiddenState:
             refers=refers,
             place_of=places.of,
             place_of_id=places.of_id,
+            met=met,
         )
         values = {
             name: self._encoded(encoder, name, value, told)
@@ -239,17 +243,16 @@ class HiddenState:
         if isinstance(value, UnsavedCache):
             told.append(LOST.format(reachable.at(*name), value))
             return None
-        before = len(encoder.tensors)
+        before = encoder.mark
         try:
             found = encoder.encode(value)
         except encode.UnencodableError as error:
-            del encoder.tensors[before:]
             if not isinstance(value, PASSING):
                 told.append(LOST.format(reachable.at(*name), error))
             return None
-        size = sum(one.nbytes for one in encoder.tensors[before:])
+        size = sum(one.nbytes for one in encoder.tensors[before[0] :])
         if size > MOST_BYTES:
-            del encoder.tensors[before:]
+            encoder.back_to(before)
             large = LARGE.format(reachable.at(*name), size / (1 << 20))
             told.append(self._large.setdefault(name, large))
             return None
@@ -350,22 +353,33 @@ class HiddenState:
         self._baked.trace_again(state.get(KEY, {}), trace, self._look)
 
     def restore(
-        self, state: Mapping[str, Any], stored: Mapping[str, np.ndarray], places: Places
+        self,
+        state: Mapping[str, Any],
+        stored: Mapping[str, np.ndarray],
+        places: Places,
+        labelled: dict[str, Any] | None = None,
     ) -> list[str]:
-        """Give back what ``capture`` had; a sentence for what has no place any more."""
+        """Give back what ``capture`` had; a sentence for what has no place any more.
+        ``labelled``: what else was given back, of callbacks."""
         try:
-            return self._give_back(state, stored, places)
+            return self._give_back(state, stored, places, labelled)
         except Exception as error:  # noqa: BLE001  # as in ``capture``
             return [UNSEEN.format(_where(error))]
 
     def _give_back(
-        self, state: Mapping[str, Any], stored: Mapping[str, np.ndarray], places: Places
+        self,
+        state: Mapping[str, Any],
+        stored: Mapping[str, np.ndarray],
+        places: Places,
+        labelled: dict[str, Any] | None,
     ) -> list[str]:
         hidden = state.get(KEY) or {"values": _of_old(state)}
         decoder = decode.StateDecoder(
             stored,
             assign=backend.values.framework_value,
             variable_at=places.variable_at,
+            whole=[hidden, state.get("callbacks")],
+            labelled=labelled,
         )
         self._baked.names.update((path, name) for path, name in hidden.get("baked", ()))
         self._compilation.unfreeze(hidden.get("compiled", {}))

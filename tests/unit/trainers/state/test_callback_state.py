@@ -7,15 +7,16 @@ import numpy as np
 
 from trainers.fit.custom_loop import LoopSnapshot
 from trainers.state import callback_state
+from trainers.state.encode import Met
 from trainers.state.variable_state import Places
 
 
 def given_back(saved: Any, anew: Any) -> list[str]:
     """``saved`` into ``anew``; what was told when it was saved."""
     places = Places([])
-    states, tensors, told = callback_state.encode_all([saved], places)
+    states, tensors, told = callback_state.encode_all([saved], places, Met())
     stored = {tensor.name: np.asarray(tensor.read()) for tensor in tensors}
-    assert callback_state.decode_all([anew], states, stored, places) == []
+    assert callback_state.decode_all([anew], states, stored, places, {}) == []
     return told
 
 

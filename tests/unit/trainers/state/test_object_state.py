@@ -380,3 +380,45 @@ def test_a_generator_that_stands_outside_of_its_state(generator: Any) -> None:
     decoder = StateDecoder(stored, assign=lambda _existing, array, _kind: array)
     with pytest.raises(NoWayBackError, match="stands at 99999999 of 624"):
         decoder.decode(json.loads(changed))
+
+
+def test_one_thing_in_several_places_is_one_again() -> None:
+    """Lists, arrays and objects; what only equals it is another."""
+    tracker, row, weights = Referrer(json), [1.0], np.ones(2)
+    value = {
+        "all": [tracker, row, weights],
+        "row": row,
+        "other": [1.0],
+        "w": (weights,),
+    }
+    made = saved([value, {"last": tracker}])(None)
+    first, last = made
+    assert last["last"] is first["all"][0]
+    assert first["row"] is first["all"][1]
+    assert first["w"][0] is first["all"][2]
+    assert first["row"] == first["other"] == [1.0]
+    assert first["other"] is not first["row"]
+
+
+def test_what_was_met_in_what_cannot_be_saved_is_saved_where_it_is_met_again() -> None:
+    """Nobody has it then."""
+    encoder = StateEncoder("x/", array_of=lambda _value: None)
+    row = [1.0]
+    with pytest.raises(UnencodableError):
+        encoder.encode([row, (one for one in row)])
+    assert encoder.encode({"row": row}) == {KIND: "dict", "v": [["row", [1.0]]]}
+
+
+def test_the_same_as_what_has_not_had_its_turn() -> None:
+    """It is looked for in all there is; where it is not, that is said."""
+    encoder, row = StateEncoder("x/", array_of=lambda _value: None), [1.0]
+    first, second = encoder.encode([row]), encoder.encode(row)
+    decoder = StateDecoder(
+        {}, assign=lambda _existing, array, _kind: array, whole=first
+    )
+    alone = StateDecoder({}, assign=lambda _existing, array, _kind: array)
+    made = decoder.decode(second)
+    assert made == [1.0]
+    assert decoder.decode(first)[0] is made
+    with pytest.raises(NoWayBackError, match="one with something that is not there"):
+        alone.decode(second)

@@ -120,6 +120,22 @@ values = []
 step = functools.partial(add, values)
 def result(): return values, add.calls
 """,
+    "one thing under two names, made in training": """
+class Item:
+    def __init__(self, n): self.n, self.seen = n, []
+heap, by_number, best, rows = [], {}, None, []
+def step():
+    global best, rows
+    item = Item(-len(heap))
+    heap.insert(0, item)
+    by_number[item.n] = item
+    best, rows = heap, [np.zeros(2)] * 2
+def result():
+    for item in heap: item.n += 10; item.seen.append(item.n)
+    best.append(1)
+    rows[0] += 1
+    return len(heap), [(n, item.n, item.seen) for n, item in by_number.items()], rows
+""",
     "methods of generators and iterators": """
 draw, tick = np.random.default_rng(3).normal, itertools.count().__next__
 def step(): return draw(), tick()
