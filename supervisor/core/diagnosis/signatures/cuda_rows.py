@@ -66,7 +66,7 @@ FAULT = (
         "cuda.index_assertion",
         Cause.CUDA_FAULT,
         CAUSE - 5,
-        rx=r"\.(?:cu|cuh):\d+: .*block: \[\d+,\d+,\d+\], thread: \[.*Assertion `"
+        rx=r"\.(?:cu|cuh|h|hpp):\d+: .*block: \[\d+,\d+,\d+\], thread: \[.*Assertion `"
         r"|Device-side assertion `",
         src="CUDA: device-side assert(), as pytorch's kernels use it; HIP's __assert_fail",
     ),

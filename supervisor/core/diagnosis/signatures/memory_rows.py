@@ -172,10 +172,11 @@ ROWS = (
         r"|less than desired GPU memory|greater than the maximum allowed buffer size"
         r"|(?:at the bottom of|CL_MEM_OBJECT_ALLOC|nsufficient GPU) ?(?:memory|ATION)"
         r"|memory for requested buffer of size|emory isn't enough and alloc"
-        r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
+        r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory"
+        r"|ot enough space to allocate \d+ B (?:DRAM|L1)",
         src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h;"
         " vllm, onnxruntime (bfc_arena.cc), MindSpore, DirectML, mlx, OpenCL and "
-        "TPUs (at the bottom of memory), as people's logs have it",
+        "TPUs (at the bottom of memory), as people's logs have it; tt-metal: impl/allocator/bank_manager.cpp",
     ),
     row(
         "torch.out_of_memory",

@@ -57,7 +57,7 @@ ROWS = (
         r"|returned nan values|contains either `inf`|found invalid values:"
         r"|nvalid value \((?:nan|inf)\)|(?:Error|input|Input)\b.*contains? (?:NaN|infini)"
         r"|Detected nan/inf|Error: cannot convert float (?:NaN|infinity) to integer"
-        r"|Error: .*(?:NaNs?|nan or inf|non-finite values)\b",
+        r"|Error: ?.*\b(?:NaNs?|NAN|nan or inf|non-finite values)\b",
         src="tensorflow: check_numerics_op.cc; pytorch: anomaly_mode.py; jax: api.py",
     ),
     row(

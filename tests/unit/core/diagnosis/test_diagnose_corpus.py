@@ -43,6 +43,9 @@ def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) ->
 
 
 MISSED = {
+    "w-determined-trial-terminated",  # told as information, and it exited with zero
+    "w-horovod-tf-stalled-shapes",  # a warning, after which others went on
+    "w-horovod-resnet-stalled",  # the same
     "p-triang-oom",  # 92 MiB were free in the pool, 32 asked for: as we count, fragmentation
     "p-dcrnn-oom",  # so it is here: 256 MiB and 20
     "t-fluxwebui-hip-oom",  # and here: 254 MiB and 72

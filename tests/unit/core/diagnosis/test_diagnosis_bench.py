@@ -57,5 +57,5 @@ def test_the_repository_s_own_corpora_are_found() -> None:
     """Without them the bench would judge nothing, and pass; batches count as one."""
     found = own_corpora()
     assert set(found) == {"cases", "public", "fresh"}
-    assert len(found["fresh"]) == 21
+    assert len(found["fresh"]) == 23
     assert report_corpora({"fresh": found["fresh"]}) == []
