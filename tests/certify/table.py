@@ -163,6 +163,7 @@ HIDDEN = (
     _hidden("large", "an array of 2 MB"),
     _hidden("mapped", "an array in a file"),
     _hidden("table", "a table of pandas, changed in place"),
+    _hidden("shared", "objects that a list and a dictionary share"),
     _hidden("inner_optimizer", "what an optimizer of the script's within one that scales the"
         " loss keeps"),
     _hidden("library", "a function's cache, a context variable, attributes of a thread,"

@@ -319,6 +319,30 @@ def hidden_table():
     finish(model, table=table.to_csv())
 
 
+class Entry:
+    """Of a queue, and of a table by number."""
+
+    def __init__(self, number, priority):
+        self.number, self.priority = number, priority
+
+
+def hidden_shared():
+    x, y = seeded()
+    model, queue, table = noisy(), [], {}
+
+    def step(batch, logs):
+        entry = Entry(len(table), logs["loss"])
+        queue.append(entry)
+        table[entry.number] = entry
+        table[entry.number // 2].priority *= 0.9  # the queue's, too
+        queue.sort(key=lambda one: one.priority)
+        set_rate(model, 1.0 / (1.0 + queue[0].priority + queue[-1].number % 7))
+
+    callback = cb.LambdaCallback(on_train_batch_end=step)
+    train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[callback])
+    finish(model, queue=[[one.number, one.priority] for one in queue])
+
+
 class Lookahead(keras.optimizers.SGD):
     """Each third step goes half of the way back to what it keeps of the last such step."""
 
