@@ -5,7 +5,10 @@ variables, the environment.
 import contextvars
 import functools
 import gc
+import itertools
+import linecache
 import os
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +25,9 @@ LINK = "_lru_list_elem"
 OURS = "TRAINWARDEN_"
 """How names of the environment begin that are ours, another in each attempt."""
 UNSAVED = "the results of {} calls (saved they are only where maxsize is None)"
+COUNTED = "how often it was called ({} times)"
+ASKED = "cache_info"
+"""Who tells that."""
 PLAIN = (type(None), bool, int, float, complex, str, bytes, object)
 """... and what stands between arguments by place and by name."""
 DRAWS = frozenset(
@@ -47,19 +53,24 @@ class UnsavedCache:
 
     misses: int
     results: tuple[Any, ...]
+    text: str = UNSAVED
 
     @override
     def __str__(self) -> str:
         """What it holds, in words."""
-        return UNSAVED.format(self.misses)
+        return self.text.format(self.misses)
 
 
 def of_cache(path: str, function: Any) -> Owner:
     """What ``function``, made by ``functools.cache`` or ``lru_cache``, has kept of its
     calls, where that could be another when it is made again."""
     size = function.cache_parameters()["maxsize"]
+    counts = (ASKED,) if _is_asked_for(function) else ()
 
     def values() -> Mapping[str, Any]:
+        return {**results(), **{name: _calls_of(function) for name in counts}}
+
+    def results() -> Mapping[str, Any]:
         entries = _entries(function, size)
         if _is_repeated(entries) and not may_change(function.__wrapped__):
             return {}
@@ -70,13 +81,26 @@ def of_cache(path: str, function: Any) -> Owner:
         results = tuple(result for _, result in entries or ())
         return {"the cache": UnsavedCache(function.cache_info().misses, results)}
 
-    def put(_name: str, results: Any) -> None:
+    def put(_name: str, results: Any) -> None:  # of the cache: counts are not saved
         kept = _cache(function) if size is None else None
         if kept is not None:
             kept.clear()
             kept.update(results)
 
-    return Owner(path, () if size == 0 else ("the cache",), values, put)
+    return Owner(path, () if size == 0 else ("the cache", *counts), values, put)
+
+
+def _is_asked_for(function: Any) -> bool:
+    """Whether the script may read how often ``function`` was called."""
+    modules = (sys.modules.get(one) for one in (function.__module__, "__main__"))
+    files = {getattr(one, "__file__", None) for one in modules}
+    lines = (linecache.getlines(one) for one in files if one is not None)
+    return any(ASKED in line for line in itertools.chain.from_iterable(lines))
+
+
+def _calls_of(function: Any) -> UnsavedCache:
+    info = function.cache_info()
+    return UnsavedCache(info.hits + info.misses, (), COUNTED)
 
 
 def _is_repeated(entries: list[tuple[Any, Any]] | None) -> bool:

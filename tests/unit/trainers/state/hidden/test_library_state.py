@@ -1,6 +1,7 @@
 """State that the standard library keeps for a script."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -173,3 +174,21 @@ def step():
     told += Script(source).restore({hidden_state.KEY: state}, tensors)
     assert os.environ["COUNT_OF_TEST"] == "2"
     assert told == []
+
+
+def test_counts_of_a_cache_are_told_where_the_script_reads_them(tmp_path: Path) -> None:
+    """What is cached is the same, and what is printed at the end is not."""
+    source = """
+@functools.cache
+def word(key): return key * 2
+word("a")
+def step(): return word("a")
+"""
+    for end, expected in (("", 0), ("print(word.cache_info())", 1)):
+        file = tmp_path / f"train{expected}.py"
+        file.write_text(source + end)
+        script = Script(f"__file__ = {str(file)!r}{source}")
+        script.step()
+        told = script.capture()[2]
+        assert len(told) == expected
+        assert all("changes cache_info of word()" in one for one in told)
