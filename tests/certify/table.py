@@ -304,6 +304,8 @@ TABLE = (
         " its own, mixed between epochs; two fits", kills=5),
     CertifyRow(name="py_dataset_global_random", memory=True, features="PyDataset that augments"
         " with np.random and random; two fits", kills=6),
+    CertifyRow(name="py_dataset_framework_random", memory=True, features="PyDataset that augments"
+        " with tf.image and keras.random; two fits", kills=6),
     CertifyRow(name="generator", no_proof=NoProof.NOT_PROMISED, features="Python generator, replayed",
         told="Python generator"),
     CertifyRow(name="loader", no_proof=NoProof.NOT_PROMISED, features="a loader of Grain, shuffled",

@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from trainers.backends import keras_compat
+from trainers.backends.selected import backend
 from trainers.data import py_dataset_state
 from trainers.data.data_source import DataSource
 from trainers.data.sample_order import permutation
@@ -44,6 +45,12 @@ class _Reordered:
         return getattr(self.inner, name)
 
 
+def _of_all_threads() -> python_random.State:
+    """What eager operations of TensorFlow draw their seeds from. Keras has a generator for
+    each thread, and makes it anew for each question, with a seed of Python's generator."""
+    return {"eager": backend.random.state()["eager"]}
+
+
 class PyDatasetSource(DataSource):
     """``keras.utils.PyDataset``: asked by index, in our order."""
 
@@ -63,7 +70,7 @@ class PyDatasetSource(DataSource):
         inner = self._reordered.inner
         whole = iterator.steps_per_epoch in (None, inner.num_batches)
         self._followed = py_dataset_state.Followed(inner, whole_passes=whole)
-        self._ahead = python_random.Ahead()
+        self._ahead = python_random.Ahead(_of_all_threads)
         self._first = 0
         if self.adapter.enqueuer is None:  # else nobody knows who draws when
             self._reordered.asked_by = weakref.ref(self)

@@ -29,8 +29,9 @@ class StateMismatchError(Exception):
 
 def _random_state(of_data: python_random.State | None) -> dict[str, Any]:
     return {
-        **(of_data or python_random.state()),
+        **python_random.state(),
         **backend.random.state(),
+        **(of_data or {}),
         "hash_seed": os.environ.get("PYTHONHASHSEED"),
     }
 

@@ -1,8 +1,10 @@
 """A copy of a working directory, in which a script is tried, and what it leaves there."""
 
 import os
+import re
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,10 @@ what a restart set aside."""
 CHECKPOINT_STATE = "checkpoint"
 """TensorFlow's list of the checkpoints in a directory, with the time of each."""
 MODEL = ".keras"
+CONFIG = "config.json"
+"""Of a model of Keras: what it is made of."""
+SHARED = re.compile(rb'"shared_object_id": (\d+)')
+"""Keras' name for what several layers have in common: its address in the process."""
 SMALL_BYTES = 1 << 20
 
 State = tuple[int, int]
@@ -87,7 +93,7 @@ def _differ(one: Path, other: Path) -> bool:
     if one.suffix == MODEL:
         try:
             return _members(one) != _members(other)
-        except (OSError, zipfile.BadZipFile):
+        except (OSError, zipfile.BadZipFile, zlib.error):
             pass  # it is none of Keras'
     with one.open("rb") as ours, other.open("rb") as theirs:
         while True:
@@ -104,14 +110,27 @@ def _undated(state: Path) -> list[bytes]:
     ]
 
 
-def _members(model: Path) -> list[tuple[str, int, int]]:
-    """Name, checksum (CRC-32) and size of what is in a model of Keras, but for its
-    ``metadata.json``, which holds the date."""
+def _members(model: Path) -> tuple[list[tuple[str, int, int]], bytes]:
+    """Name, checksum (CRC-32) and size of what is in a model of Keras, and what it is made
+    of; without its ``metadata.json``, which holds the date."""
     with zipfile.ZipFile(model) as archive:
         found = sorted(
-            (one.filename, one.CRC, one.file_size) for one in archive.infolist()
+            (one.filename, one.CRC, one.file_size)
+            for one in archive.infolist()
+            if one.filename not in {"metadata.json", CONFIG}
         )
-    return [member for member in found if member[0] != "metadata.json"]
+        config = archive.read(CONFIG) if CONFIG in archive.namelist() else b""
+    return found, _without_addresses(config)
+
+
+def _without_addresses(config: bytes) -> bytes:
+    """With a number for each shared object, by which of them comes first."""
+    numbers: dict[bytes, int] = {}
+
+    def numbered(found: re.Match[bytes]) -> bytes:
+        return b"shared %d" % numbers.setdefault(found[1], len(numbers))
+
+    return SHARED.sub(numbered, config)
 
 
 def _below(root: Path, *, without: Path | None = None) -> Iterator[Path]:

@@ -97,6 +97,30 @@ def py_dataset_global_random():
     finish(model, kept=kept)
 
 
+class Distorted(Numbers):
+    """Draws from the framework's global generators as it is asked."""
+
+    def __getitem__(self, index):
+        import tensorflow as tf
+
+        x, y = super().__getitem__(index)
+        images = tf.image.random_brightness(x[:, None, :WIDTH, None], 0.5)
+        noise = keras.random.normal((len(x), WIDTH), stddev=0.1)
+        moved = np.array(images)[:, 0, :, 0] + np.array(noise)
+        return np.concatenate([moved, x[:, WIDTH:]], 1), y
+
+
+def py_dataset_framework_random():
+    import tensorflow as tf
+
+    seeded()
+    model = noisy()
+    train(model, Distorted(), epochs=3, shuffle=False)
+    kept = float(tf.random.uniform([])), float(keras.random.uniform([]))
+    train(model, Distorted(), epochs=2, shuffle=False)
+    finish(model, kept=kept)
+
+
 def generator():
     x, y = seeded()
     model = noisy()

@@ -1,15 +1,17 @@
-"""Data that draw from the global generators of Python and NumPy as they are asked.
+"""Data that draw from the global generators of Python, NumPy and the framework as they are
+asked.
 
-Many a ``PyDataset`` augments its samples with ``np.random``. It is asked for batches
-ahead of training, so the generators stand further than the step of a snapshot; how far
-depends on timing. What belongs to a step is their state before the batch that comes next
-was asked for: it is kept for each batch that was asked for and not trained yet.
+Many a ``PyDataset`` augments its samples with ``np.random``, or ``tf.image.random_...``. It
+is asked for batches ahead of training, so the generators stand further than the step of a
+snapshot; how far depends on timing. What belongs to a step is their state before the batch
+that comes next was asked for: it is kept for each batch that was asked for and not trained
+yet.
 """
 
 import collections
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +24,10 @@ LOOKED_AT = 32
 50 µs a batch."""
 
 SHARED = (
-    "Python's or NumPy's global generator is drawn from as the PyDataset {} is asked for"
-    " batches, ahead of training, and by something else meanwhile, or so it seems: who"
-    " comes first depends on timing, so what is drawn after a restart may differ"
+    "a global generator of random numbers (Python's, NumPy's or the framework's) is drawn"
+    " from as the PyDataset {} is asked for batches, ahead of training, and by something"
+    " else meanwhile, or so it seems: who comes first depends on timing, so what is drawn"
+    " after a restart may differ"
 )
 
 State = dict[str, Any]
@@ -78,10 +81,16 @@ class Ahead:
     """The generators as one pass over the data is asked for, batch by batch.
 
     Whether asking draws is judged by the first question, at which training waits: at later
-    ones a callback may draw meanwhile, and what has changed may be either's doing.
+    ones a callback may draw meanwhile, and what has changed may be either's doing. Of the
+    framework's generators the first question alone tells: a step may draw from them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, framework: Callable[[], State] = dict) -> None:
+        """``framework``: how those of the framework stand now that all threads share, by
+        their names."""
+        self._framework = framework
+        self._names: frozenset[str] = frozenset()
+        """Of the framework's generators, those that the first batch has changed."""
         self._lock = threading.Lock()
         self._before: collections.OrderedDict[int, State] = collections.OrderedDict()
         self._after: State | None = None
@@ -102,35 +111,72 @@ class Ahead:
     @contextmanager
     def asked(self, number: int, *, trained: int) -> Iterator[None]:
         """Around asking for batch ``number`` of the pass; ``trained`` were used up."""
-        if not self.draws and self._looks == 0:
+        if not self._has_drawn and self._looks == 0:
             yield
             return
-        before = state()
+        judged = self._framework() if not self._was_asked else {}
+        before = self._state()
         with self._lock:
             while self._before and next(iter(self._before)) < trained:
                 self._before.popitem(last=False)
             self._before[number] = before
             self._asking, first = True, not self._was_asked
             self._was_asked = True
-        if self.draws and self._after is not None and not same(self._after, before):
+        if self._after is not None and not self._is_as(self._after, before):
             self.shared = True
         after: State | None = None
         try:
             yield
-            after = state() if self._looks or self.draws else None
+            if judged:
+                self._judge(judged, before)
+            after = self._state() if self._looks or self._has_drawn else None
         finally:
             with self._lock:
                 self._asking, self._after = False, after
         with self._lock:
-            self._looks -= self._looks > 0
-            if after is not None and not self.draws and not same(before, after):
+            looked, self._looks = self._looks > 0, max(0, self._looks - 1)
+            if (
+                looked
+                and after is not None
+                and not self.draws
+                and not same(before, after)
+            ):
                 self.draws, self.shared = first, self.shared or not first
 
+    @property
+    def _has_drawn(self) -> bool:
+        return self.draws or bool(self._names)
+
+    def _state(self) -> State:
+        """Of Python's and NumPy's, and of those of the framework that are drawn from."""
+        if not self._names:
+            return state()
+        ours = self._framework()
+        return {**state(), **{name: ours[name] for name in self._names}}
+
+    def _judge(self, framework: State, before: State) -> None:
+        """Find those of the ``framework`` that the first batch has changed."""
+        now = self._framework()
+        self._names = frozenset(
+            name for name in framework if framework[name] != now[name]
+        )
+        before.update({name: framework[name] for name in self._names})
+
+    def _is_as(self, one: State, other: State) -> bool:
+        """Whether what the data draw from stands in ``one`` as it does in ``other``."""
+        return (not self.draws or same(one, other)) and all(
+            one[name] == other[name] for name in self._names
+        )
+
     def at(self, trained: int) -> State | None:
-        """How they stood before batch ``trained``; None: as they stand now."""
+        """How those stood before batch ``trained`` that the data draw from; None: as they
+        stand now."""
         with self._lock:
-            found = self._before.get(trained) if self.draws else None
+            found = self._before.get(trained) if self._has_drawn else None
             after = None if self._asking else self._after
-            if found is not None and after is not None and not same(after, state()):
-                self.shared = True  # training itself has drawn since
-            return found
+            if found is not None and after is not None:
+                # Or training itself has drawn since.
+                self.shared = self.shared or not self._is_as(after, self._state())
+            if found is None or self.draws:
+                return found
+            return {name: found[name] for name in self._names}

@@ -120,6 +120,8 @@ class HiddenState:
         self._compilation = Compilation(model)
         self._marks: dict[Name, Mark] = {}
         self._data: dict[Name, Mark] = {}
+        self._variables_of_data: dict[str, Any] = {}
+        """Their marks, as they were when each was seen first."""
         self._variables: dict[str, Any] = {}
         self._tables: dict[str, Mark] = {}
         self._baked = BakedValues(model)
@@ -139,7 +141,10 @@ class HiddenState:
             self._variables[path] = backend.hidden.mark(one)
         self._tables = {path: mark_of_table(one) for path, one in found.tables.items()}
         if self._dataset is not None:
-            self._data = marks_of(self._of_data(found))
+            of_data = self._of_data(found)
+            self._data = marks_of(of_data)
+            for path, one in of_data.variables.items():
+                self._variables_of_data[path] = backend.hidden.mark(one)
 
     def _look(self) -> Reached:
         found = reachable.reachable(self._model, self._callbacks, self._more)
@@ -161,7 +166,13 @@ class HiddenState:
             )
             for path, one in found.owners.items()
         }
-        return Reached(owners=owners, variables={}, tables={}, models={})
+        seen = {id(backend.values.tensor_of(v)) for v in training.variables.values()}
+        variables = {
+            path: one
+            for path, one in found.variables.items()
+            if id(backend.values.tensor_of(one)) not in seen
+        }
+        return Reached(owners=owners, variables=variables, tables={}, models={})
 
     def traced(self, function: str) -> None:
         """The model's ``function`` (``TRAIN``, ``TEST``) has just been traced, for the
@@ -218,8 +229,10 @@ class HiddenState:
             if self._tables.get(path) != mark_of_table(one)
         }
         if self._dataset is not None:
-            drawn = changed(self._of_data(found), self._data)
+            of_data = self._of_data(found)
+            drawn = changed(of_data, self._data)
             told += [OF_DATA.format(reachable.at(*name)) for name, _ in drawn]
+            told += map(OF_DATA.format, self._drawn_variables(of_data, places))
         self._baked.compare(found)
         baked = sorted(self._baked.names)
         told += baked_values.told_of(baked)
@@ -235,6 +248,17 @@ class HiddenState:
             "tables": tables,
         }
         return state, encoder.tensors, told
+
+    def _drawn_variables(self, of_data: Reached, places: Places) -> Iterator[str]:
+        """Those that only the data reach, and that have changed: the seed of a layer that
+        augments them, say. One that they made on the way, a weight, is as it was made."""
+        for path, one in sorted(of_data.variables.items()):
+            if places.of(one) is not None:
+                continue
+            now = backend.hidden.mark(one)
+            before = self._variables_of_data.setdefault(path, now)
+            if not backend.hidden.same_mark(before, now):
+                yield path
 
     def _encoded(
         self, encoder: encode.StateEncoder, name: Name, value: Any, told: list[str]

@@ -1,5 +1,6 @@
 """A copy of a working directory, and what a script leaves in it."""
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -80,3 +81,18 @@ def test_when_a_file_was_written_is_no_difference(tmp_path: Path) -> None:
     assert differing(copies[1], copies[2]) == (2, ["checkpoint", "m.keras"])
     (copies[0].root / "m.keras").write_bytes(b"no archive")
     assert differing(copies[0], copies[1]) == (2, ["m.keras"])
+
+
+def test_what_layers_share_has_another_address_in_each_process(tmp_path: Path) -> None:
+    """Keras writes it into a model's configuration: which layers share what is compared,
+    not where that lay in memory."""
+    source = tmp_path / "source"
+    source.mkdir()
+    shared = ((7001, 7001, 8), (9403, 9403, 12), (7001, 8, 8))
+    copies = [copy_of(source, tmp_path / n, without=source / "x") for n in "abc"]
+    for copy, addresses in zip(copies, shared, strict=True):
+        with zipfile.ZipFile(copy.root / "m.keras", "w") as archive:
+            layers = [{"dtype": {"shared_object_id": one}} for one in addresses]
+            archive.writestr("config.json", json.dumps({"layers": layers}))
+    assert differing(copies[0], copies[1]) == (1, [])
+    assert differing(copies[1], copies[2]) == (1, ["m.keras"])

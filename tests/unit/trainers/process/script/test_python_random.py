@@ -104,6 +104,43 @@ def test_what_draws_between_two_passes_is_no_other() -> None:
     assert not ahead.shared
 
 
+def test_what_the_framework_drew_ahead_belongs_to_a_batch() -> None:
+    """Each batch is drawn again as it was; what the data do not draw from stays as it
+    stands, as it is training that has moved it."""
+    eager, steps = random.Random(5), random.Random(6)  # noqa: S311  # no secret
+    ahead = Ahead(
+        lambda: {"eager": eager.getstate(), "steps": steps.getstate(), "none": None}
+    )
+    drawn = []
+    for number in range(LOOKED_AT + 5):
+        with ahead.asked(number, trained=2):
+            drawn.append(eager.random())
+        steps.random()
+    for number in (2, 7, LOOKED_AT + 4):
+        kept = ahead.at(number)
+        assert kept is not None
+        assert list(kept) == ["eager"]
+        again = random.Random()  # noqa: S311
+        again.setstate(kept["eager"])
+        assert again.random() == drawn[number]
+    assert not ahead.shared
+    eager.random()
+    ahead.at(7)
+    assert ahead.shared
+
+
+def test_a_step_that_draws_while_data_are_asked_for_is_no_reason() -> None:
+    """Of the framework's generators the first question alone tells."""
+    eager = random.Random(5)  # noqa: S311
+    ahead = Ahead(lambda: {"eager": eager.getstate()})
+    for number in range(4):
+        with ahead.asked(number, trained=0):
+            if number:
+                eager.random()
+    assert ahead.at(2) is None
+    assert not ahead.shared
+
+
 @pytest.mark.parametrize("kind", ["MT19937", "PCG64"])
 def test_a_batch_to_measure_with_draws_nothing(kind: str) -> None:
     """Whichever bit generator NumPy was given."""

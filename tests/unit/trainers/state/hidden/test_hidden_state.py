@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.hidden_scripts import Script, network, resumed
+from trainers.state import variable_state
 from trainers.state.hidden import hidden_state
 from trainers.state.variable_state import Places
 
@@ -406,6 +407,41 @@ def test_what_data_change_is_told_as_theirs() -> None:
     dataset[0]
     (told,) = hidden.capture(Places([]))[2]
     assert "GENERATOR" in told
+    assert "ahead of training" in told
+
+
+class Flipped(keras.utils.PyDataset):
+    """Draws from the seed of a layer that is no part of the model."""
+
+    def __init__(self, trained: Any) -> None:
+        super().__init__()
+        self.trained = trained
+        self.flip = keras.Sequential([keras.layers.RandomFlip("horizontal", seed=3)])
+        self.weigh = keras.layers.Dense(2)
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        flipped = self.flip(np.ones((2, 2, 2, 1)), training=True)
+        return self.weigh(flipped[..., 0, 0]), np.zeros((2, 1))
+
+
+def test_a_layer_that_augments_the_data_draws_ahead_of_training() -> None:
+    """Its seed is another with each batch; weights that it makes at the first one are not,
+    and those of the model that is trained are saved."""
+    model = network()
+    dataset = Flipped(model)
+    hidden = hidden_state.of_call(model, [], dataset)
+    places = Places([one for _, one in variable_state.storable(model)[0]])
+    assert hidden.capture(places)[2] == []
+    dataset.weigh(np.ones((2, 2)))
+    for variable in model.weights:
+        variable.assign(variable + 1)
+    assert hidden.capture(places)[2] == []
+    dataset[0]
+    (told,) = hidden.capture(places)[2]
+    assert "flip" in told
     assert "ahead of training" in told
 
 
