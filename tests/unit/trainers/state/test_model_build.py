@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from typing_extensions import override
 
 from trainers.backends.tensorflow.functions import tracing
 from trainers.state import model_build
@@ -82,6 +83,7 @@ def test_a_trace_that_fails_leaves_no_seed_generator_without_a_value() -> None:
 class Passing(TakingTurns):
     """Passes over a batch whose loss is no number."""
 
+    @override
     def train_step(self, data: tf.Tensor) -> dict[str, tf.Tensor]:
         """Of directions: zeros have none."""
         directions = data / tf.norm(data, axis=1, keepdims=True)
