@@ -127,9 +127,11 @@ def _entries(
     """
     pairs, lost = [], []
     for key, one in value.items():
+        before = encoder.mark
         try:
             pairs.append(encoder.many((key, one), 0))
         except encode.UnencodableError as error:
+            encoder.back_to(before)  # the key
             if not refers(one):
                 lost.append((f"{name}[{key!r}]", str(error)))
     return {encode.KIND: "dict", "v": pairs, encode.PART: True}, lost
@@ -190,10 +192,10 @@ def decode_all(
     states: list[Any],
     stored: Any,
     places: Places,
-    labelled: dict[str, Any],
+    made: decode.Made,
 ) -> list[str]:
     """Give ``callbacks`` their ``states``; returns a sentence for each that has none.
-    ``labelled``: see ``StateDecoder``."""
+    ``made``: see ``StateDecoder``."""
     told = []
 
     def assign(existing: Any, array: Any, kind: str) -> Any:
@@ -206,7 +208,7 @@ def decode_all(
         assign=assign,
         variable_at=places.variable_at,
         whole=states,
-        labelled=labelled,
+        made=made,
     )
     for index, callback in enumerate(callbacks):
         state = states[index] if index < len(states) else None

@@ -24,6 +24,11 @@ ONTO_WHAT_IS_THERE = frozenset({
     "table",
 })  # fmt: skip
 """Kinds that are decoded with what is in their place now."""
+CHANGEABLE_TYPES = (
+    list, dict, set, collections.deque, np.ndarray, random.Random, np.random.Generator,
+    np.random.RandomState,
+)  # fmt: skip
+"""Of what is marked by all that is in it."""
 ARRAYS = ("array", "framework", "mapped")
 GENERATORS = ("random", "generator", "legacy")
 TWISTER_WORDS = 624
@@ -31,6 +36,34 @@ FILLED = frozenset({
     *DICTIONARIES, *ARRAYS, *GENERATORS, "object", "table", "deque", "set", "iterator",
 })  # fmt: skip
 """Kinds, beside lists, whose value goes into what is in its place."""
+
+
+class Made:
+    """What was made so far of all that was encoded with one ``Met``, and where it goes."""
+
+    def __init__(self, *, told_apart: bool = True) -> None:
+        """``told_apart``: what is one under several names is told so, and what is not is
+        two that may be equal. Older snapshots do not say."""
+        self.told_apart = told_apart
+        self.labelled: dict[str, Any] = {}
+        self.filled: dict[int, tuple[Any, Any]] = {}
+        """By ``id``, what has been given a value or is kept for one, and which (encoded)."""
+        self.places: dict[str, Any] = {}
+        """By label, what it goes into, wherever it is met first."""
+
+    def keep(self, existing: Any, node: Any = None) -> None:
+        """``existing`` is for nothing but ``node``; None: it stays as it is."""
+        if self.told_apart and isinstance(existing, CHANGEABLE_TYPES):
+            self.filled.setdefault(id(existing), (existing, node))
+
+    def goes_into(self, node: Any, existing: Any) -> None:
+        """``node`` goes into ``existing``, unless that is for another, or it has a place."""
+        label = label_of(node)
+        if not self.told_apart or label is None or existing is None:
+            return
+        _, other = self.filled.get(id(existing), (None, node))
+        if other is node:
+            self.places.setdefault(label, existing)
 
 
 class StateDecoder:
@@ -43,21 +76,20 @@ class StateDecoder:
         assign: Callable[[Any, np.ndarray, str], Any],
         variable_at: Callable[[Any], Any] = lambda _place: None,
         whole: Any = None,
-        labelled: dict[str, Any] | None = None,
+        made: Made | None = None,
     ) -> None:
         """``assign(existing, array, type)``: the framework value for ``array``:
         ``existing`` with that value if it is a variable, else a new one of the type
         (by its name) that was saved. ``variable_at(place)``: the model's variable.
         ``whole``: all that is decoded here; what is the same as something in it that has
-        not had its turn yet is found there. ``labelled``: what another decoder has made of
-        what is encoded with the same ``Met``; it grows."""
+        not had its turn yet is found there. ``made``: what another decoder has made of what
+        is encoded with the same ``Met``; it grows."""
         self._stored = stored
         self._assign = assign
         self._variable_at = variable_at
-        self._filled: dict[int, tuple[Any, Any]] = {}
-        """By ``id``, what has been given a value, and which (encoded)."""
         self._whole = whole
-        self._labelled = {} if labelled is None else labelled
+        self._so_far = Made(told_apart=False) if made is None else made
+        self._labelled = self._so_far.labelled
 
     def decode(self, value: Any, *, existing: Any = None) -> Any:
         """The value that was encoded as ``value``."""
@@ -65,8 +97,8 @@ class StateDecoder:
         if label in self._labelled:
             return self._labelled[label]
         if isinstance(value, dict) and value[KIND] == "same":
-            return self._same(value["v"])
-        made = self._made(value, existing)
+            return self._same(value["v"], existing)
+        made = self._made(value, self._so_far.places.get(str(label), existing))
         if label is not None:
             self._labelled[label] = made
         return made
@@ -87,14 +119,14 @@ class StateDecoder:
             return self._random(kind, self.decode(value["v"]), existing)
         return self._plain(kind, value, existing)
 
-    def _same(self, label: str) -> Any:
+    def _same(self, label: str, existing: Any) -> Any:
         """What has ``label``. Raises NoWayBackError: nothing that is decoded here has."""
         if label not in self._labelled:
             node = next(_labelled_in(self._whole, label), None)
             if node is None:
                 message = "it was one with something that is not there"
                 raise iterator_state.NoWayBackError(message)
-            self.decode(node)
+            self.decode(node, existing=existing)
         return self._labelled[label]
 
     def _its_own(self, value: Any, existing: Any) -> Any:
@@ -105,7 +137,9 @@ class StateDecoder:
         )
         if existing is None or not fills:
             return existing
-        _, first = self._filled.setdefault(id(existing), (existing, value))
+        _, first = self._so_far.filled.setdefault(id(existing), (existing, value))
+        if self._so_far.told_apart and not _is_iterator(value):
+            return existing if first is value else None
         return existing if self._is_same(first, value) else None
 
     def _is_same(self, one: Any, other: Any) -> bool:
@@ -219,6 +253,21 @@ class StateDecoder:
             existing = np.random.Generator(bits())
         existing.bit_generator.state = state
         return existing
+
+
+def _is_iterator(value: Any) -> bool:
+    """Whether it is encoded as often as it is met, as it is moved only."""
+    return isinstance(value, dict) and value[KIND] == "iterator"
+
+
+def labelled_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """The labels in the encoded ``value``, each with what has it."""
+    label = label_of(value)
+    if label is not None:
+        yield label, value
+    if isinstance(value, (list, dict)):
+        for one in value if isinstance(value, list) else value.values():
+            yield from labelled_in(one)
 
 
 def _labelled_in(value: Any, label: str) -> Iterator[Any]:

@@ -70,6 +70,10 @@ class Met:
         """So many, in the order in which they were met."""
         return len(self._nodes)
 
+    def __contains__(self, value: Any) -> bool:
+        """Whether it was met before."""
+        return id(value) in self._nodes
+
     def again(self, value: Any) -> dict[str, Any] | None:
         """What stands for ``value``, if it was met before."""
         _, node = self._nodes.get(id(value), (None, None))
@@ -168,6 +172,10 @@ class StateEncoder:
             raise
         self._met.add(value, node)
         return node
+
+    def has_met(self, value: Any) -> bool:
+        """Whether ``value`` was encoded, and can change."""
+        return value in self._met
 
     def _maybe_id(self, value: int) -> Any:
         place = self._place_of_id(value)

@@ -21,6 +21,8 @@ OTHER_REPLICAS = (
     "it is trained on {} devices at once, and was on {}, each of which has a state of its"
     " own; give it as many as before (--fresh begins anew)"
 )
+TOLD_APART = "told_apart"
+"""Key of a state that tells which names stand for one thing."""
 
 
 class StateMismatchError(Exception):
@@ -76,6 +78,7 @@ def capture(
         "random": encoder.encode(_random_state(of_data)),
         "stop_training": bool(model.stop_training),
         "local": encoder.encode(local),
+        TOLD_APART: True,
     }
     tensors = [
         *variable_state.tensors_of(variables),
@@ -149,12 +152,14 @@ def restore(
     for variable, array in pairs:
         backend.values.assign(variable, array)
     places = variable_state.Places([variable for variable, _ in pairs])
-    labelled: dict[str, Any] = {}
+    made = decode.Made(told_apart=state.get(TOLD_APART, False))
+    if hidden is not None:
+        hidden.keep_places(state, made)
     told = callback_state.decode_all(
-        callbacks, state["callbacks"], stored, places, labelled
+        callbacks, state["callbacks"], stored, places, made
     )
     if hidden is not None:
-        told += hidden.restore(state, stored, places, labelled)
+        told += hidden.restore(state, stored, places, made)
     model.stop_training = state["stop_training"]
     decoder = _decoder_of_others(state, stored)
     return told + _set_random_state(decoder.decode(state["random"]))

@@ -14,6 +14,7 @@ from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.resume_proof import COMPUTATION, COMPUTE
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import encode
+from trainers.state.fit_state import TOLD_APART
 
 NAMED = 4
 """Of what differs, so many are named."""
@@ -35,6 +36,7 @@ _NOT_STATE = frozenset(
         KEY,
         COMPUTATION,
         COMPUTE,
+        TOLD_APART,
         SEEDS_SET,
     }
 )

@@ -5,6 +5,7 @@ when a snapshot is taken is part of it, and given back in place. What has change
 cannot be saved is named then, long before the crash that would lose it.
 """
 
+import contextlib
 import logging
 import pathlib
 import sys
@@ -218,6 +219,7 @@ class HiddenState:
             name: self._encoded(encoder, name, value, told)
             for name, value in changed(found, self._marks)
         }
+        values |= _met_again(found, values, encoder)
         variables = {
             path: encoder.tensor(np.array(backend.values.framework_array(one)))
             for path, one in sorted(found.variables.items())
@@ -376,17 +378,48 @@ class HiddenState:
         """Let ``trace``, by function, be done with the plain values of that time."""
         self._baked.trace_again(state.get(KEY, {}), trace, self._look)
 
+    def keep_places(self, state: Mapping[str, Any], made: decode.Made) -> None:
+        """Before anything is given back: what has to go into what is there now, as nothing
+        else can be put there, or it is for what has not changed."""
+        if not made.told_apart:
+            return
+        with contextlib.suppress(Exception):  # ``restore`` tells
+            self._keep_places(state, made)
+
+    def _keep_places(self, state: Mapping[str, Any], made: decode.Made) -> None:
+        whole = [state.get(KEY, {}), state.get("callbacks")]
+        nodes = dict(decode.labelled_in(whole))
+        values = flat(whole[0].get("values", {}))
+        held = [
+            ((o.path, name), value)
+            for o in self._look().owners.values()
+            for name, value in values_of(o)
+        ]
+        held.sort(key=lambda one: not one[0][0].endswith(reachable.GIVEN))
+        for place, value in held:
+            if place not in values:
+                made.keep(value)
+            elif place[0].endswith(reachable.GIVEN):
+                node = _node(values[place][0], nodes)
+                made.keep(value, node)
+                made.goes_into(node, value)
+        for place, value in held:
+            if place in values:
+                made.goes_into(_node(values[place][0], nodes), value)
+
     def restore(
         self,
         state: Mapping[str, Any],
         stored: Mapping[str, np.ndarray],
         places: Places,
-        labelled: dict[str, Any] | None = None,
+        made: decode.Made | None = None,
     ) -> list[str]:
         """Give back what ``capture`` had; a sentence for what has no place any more.
-        ``labelled``: what else was given back, of callbacks."""
+        ``made``: what else was given back, of callbacks."""
+        if made is None:
+            self.keep_places(state, made := decode.Made())
         try:
-            return self._give_back(state, stored, places, labelled)
+            return self._give_back(state, stored, places, made)
         except Exception as error:  # noqa: BLE001  # as in ``capture``
             return [UNSEEN.format(_where(error))]
 
@@ -395,7 +428,7 @@ class HiddenState:
         state: Mapping[str, Any],
         stored: Mapping[str, np.ndarray],
         places: Places,
-        labelled: dict[str, Any] | None,
+        made: decode.Made,
     ) -> list[str]:
         hidden = state.get(KEY) or {"values": _of_old(state)}
         decoder = decode.StateDecoder(
@@ -403,7 +436,7 @@ class HiddenState:
             assign=backend.values.framework_value,
             variable_at=places.variable_at,
             whole=[hidden, state.get("callbacks")],
-            labelled=labelled,
+            made=made,
         )
         self._baked.names.update((path, name) for path, name in hidden.get("baked", ()))
         self._compilation.unfreeze(hidden.get("compiled", {}))
@@ -442,6 +475,26 @@ class HiddenState:
             if not ready:
                 break
         return told + [GONE.format(reachable.at(*name)) for name in values]
+
+
+def _met_again(
+    found: Reached, values: Mapping[Name, Any], encoder: encode.StateEncoder
+) -> dict[Name, Any]:
+    """The names that have not changed, of what was met where something has."""
+    return {
+        (owner.path, name): [encoder.encode(value)]
+        for owner in found.owners.values()
+        for name, value in values_of(owner)
+        if (owner.path, name) not in values
+        and isinstance(value, decode.CHANGEABLE_TYPES)
+        and encoder.has_met(value)
+    }
+
+
+def _node(encoded: Any, nodes: Mapping[str, Any]) -> Any:
+    """``encoded``, or what it is the same as."""
+    same = isinstance(encoded, dict) and encoded[encode.KIND] == "same"
+    return nodes.get(encoded["v"]) if same else encoded
 
 
 def _put(

@@ -47,6 +47,8 @@ KERAS_SETS = frozenset(
     }
 )  # fmt: skip
 """Attributes that Keras itself sets while it trains, and sets again."""
+GIVEN = "()"
+"""Ends the path of arguments that a function was bound to: nothing else can be put there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -319,7 +321,7 @@ class _Walk:
     def _given(self, path: str, arguments: Iterable[Any]) -> None:
         """Arguments that a function was bound to; they can only change in place."""
         given = {str(index): one for index, one in enumerate(arguments)}
-        self._namespace(f"{path}()", tuple(given), given)
+        self._namespace(f"{path}{GIVEN}", tuple(given), given)
 
     def _once(self, path: str) -> str:
         """``path``, numbered from the second on: a function may be made several times."""

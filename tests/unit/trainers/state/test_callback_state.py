@@ -7,6 +7,7 @@ import numpy as np
 
 from trainers.fit.custom_loop import LoopSnapshot
 from trainers.state import callback_state
+from trainers.state.decode import Made
 from trainers.state.encode import Met
 from trainers.state.variable_state import Places
 
@@ -16,7 +17,7 @@ def given_back(saved: Any, anew: Any) -> list[str]:
     places = Places([])
     states, tensors, told = callback_state.encode_all([saved], places, Met())
     stored = {tensor.name: np.asarray(tensor.read()) for tensor in tensors}
-    assert callback_state.decode_all([anew], states, stored, places, {}) == []
+    assert callback_state.decode_all([anew], states, stored, places, Made()) == []
     return told
 
 
@@ -75,3 +76,20 @@ def test_callbacks_that_are_deaf_hear_no_batch() -> None:
     assert (heard, vars(given)) == ([], before)
     given.on_train_batch_end(2, {})
     assert heard == [2]
+
+
+class Key:
+    """A key that can change."""
+
+
+def test_a_key_of_an_entry_that_cannot_be_saved_is_saved_where_it_is_met_again() -> (
+    None
+):
+    """The entry is left out, and nobody has the key then."""
+    saved, anew = LoopSnapshot.__new__(LoopSnapshot), LoopSnapshot.__new__(LoopSnapshot)
+    key = Key()
+    vars(saved).update(held={key: (row for row in "")}, again=[key])
+    vars(anew).update(held={}, again=[])
+    given_back(saved, anew)
+    (made,) = vars(anew)["again"]
+    assert type(made) is Key

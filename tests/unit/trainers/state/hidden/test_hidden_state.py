@@ -137,6 +137,38 @@ def result():
     rows[0] += 1
     return len(heap), [(n, item.n, item.seen) for n, item in by_number.items()], rows
 """,
+    "a default and bound methods of what a list holds, too": """
+log, rng, weights = [], np.random.default_rng(3), np.zeros(2)
+held = [log, weights, rng]
+add, draw = log.append, rng.normal
+def step(values=log, array=weights):
+    held.reverse()
+    values.append(draw()), add(1)
+    array[0] += 1
+def result():
+    known = [any(one is thing for one in held) for thing in (log, weights, rng)]
+    return known, log, weights, draw(), step.__defaults__
+""",
+    "another that has not changed, under the name of one": """
+first, second, count = [], [1], [0]
+active = first
+def step(values=second):
+    global active
+    count[0] += 1
+    if count[0] == 2: active = second
+    if count[0] > 3: active.append(len(first))
+def result(): return first, second, active
+""",
+    "a copy of what was one with it at the start": """
+weights = best = np.zeros(2)
+count = [0]
+def step():
+    global best
+    count[0] += 1
+    weights[0] += 1
+    if count[0] == 3: best = weights.copy()
+def result(): return weights, best
+""",
     "methods of generators and iterators": """
 draw, tick = np.random.default_rng(3).normal, itertools.count().__next__
 def step(): return draw(), tick()
