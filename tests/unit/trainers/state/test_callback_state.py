@@ -78,7 +78,7 @@ def test_callbacks_that_are_deaf_hear_no_batch() -> None:
     assert heard == [2]
 
 
-class Key:
+class EntryKey:
     """A key that can change."""
 
 
@@ -87,9 +87,9 @@ def test_a_key_of_an_entry_that_cannot_be_saved_is_saved_where_it_is_met_again()
 ):
     """The entry is left out, and nobody has the key then."""
     saved, anew = LoopSnapshot.__new__(LoopSnapshot), LoopSnapshot.__new__(LoopSnapshot)
-    key = Key()
+    key = EntryKey()
     vars(saved).update(held={key: (row for row in "")}, again=[key])
     vars(anew).update(held={}, again=[])
     given_back(saved, anew)
     (made,) = vars(anew)["again"]
-    assert type(made) is Key
+    assert type(made) is EntryKey
