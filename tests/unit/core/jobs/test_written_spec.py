@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from supervisor.core.jobs.spec import Spec, build_spec
@@ -93,6 +93,8 @@ SPECS = st.fixed_dictionaries(
 
 
 @given(SPECS)
+@example({"script": "x", "metrics": {"listen": "[::1]:9095"}})
+@example({"script": "x", "snapshots": {"every": "5min", "memory_every": "3steps"}})
 def test_what_is_written_means_the_same(tables: dict[str, Any]) -> None:
     """Whatever a person asked for: intervals, addresses, rates, and what is off."""
     spec = build_spec(tables)
