@@ -122,7 +122,8 @@ class StateDecoder:
     def _same(self, label: str, existing: Any) -> Any:
         """What has ``label``. Raises NoWayBackError: nothing that is decoded here has."""
         if label not in self._labelled:
-            node = next(_labelled_in(self._whole, label), None)
+            found = labelled_in(self._whole)
+            node = next((one for known, one in found if known == label), None)
             if node is None:
                 message = "it was one with something that is not there"
                 raise iterator_state.NoWayBackError(message)
@@ -268,15 +269,6 @@ def labelled_in(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (list, dict)):
         for one in value if isinstance(value, list) else value.values():
             yield from labelled_in(one)
-
-
-def _labelled_in(value: Any, label: str) -> Iterator[Any]:
-    """What has ``label`` in the encoded ``value``."""
-    if label_of(value) == label:
-        yield value
-    elif isinstance(value, (list, dict)):
-        for one in value if isinstance(value, list) else value.values():
-            yield from _labelled_in(one, label)
 
 
 def _refuse_place_outside(state: dict[str, Any]) -> None:

@@ -348,7 +348,7 @@ def test_what_is_there_stays() -> None:
         (set(), {1}, {2}),
         (np.zeros(2), np.ones(2), np.full(2, 2.0)),
         (Best(), Best(1, weights=np.ones(2)), Best(1, weights=np.zeros(2))),
-        (random.Random(1), random.Random(2), random.Random(3)),  # noqa: S311
+        (random.Random(1), random.Random(2), random.Random(3)),  # noqa: S311  # no secret
     ],
     ids=["lists", "dictionaries", "sets", "arrays", "objects", "generators"],
 )

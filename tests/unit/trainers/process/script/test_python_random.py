@@ -120,7 +120,7 @@ def test_what_the_framework_drew_ahead_belongs_to_a_batch() -> None:
         kept = ahead.at(number)
         assert kept is not None
         assert list(kept) == ["eager"]
-        again = random.Random()  # noqa: S311
+        again = random.Random()  # noqa: S311  # no secret
         again.setstate(kept["eager"])
         assert again.random() == drawn[number]
     assert not ahead.shared
@@ -131,7 +131,7 @@ def test_what_the_framework_drew_ahead_belongs_to_a_batch() -> None:
 
 def test_a_step_that_draws_while_data_are_asked_for_is_no_reason() -> None:
     """Of the framework's generators the first question alone tells."""
-    eager = random.Random(5)  # noqa: S311
+    eager = random.Random(5)  # noqa: S311  # no secret
     ahead = Ahead(lambda: {"eager": eager.getstate()})
     for number in range(4):
         with ahead.asked(number, trained=0):
