@@ -65,13 +65,15 @@ class Script:
     def capture(self) -> tuple[dict[str, Any], list[Any], list[str]]:
         """What is saved of it now, and told."""
         with self.running():
-            return self.hidden.capture(Places([]))
+            return self.hidden.capture(Places([], self.hidden.named()))
 
     def restore(self, state: dict[str, Any], tensors: list[Any]) -> list[str]:
         """What ``capture`` of another gave; what is told."""
         stored = {one.name: np.array(one.read()) for one in tensors}
         with self.running():
-            return self.hidden.restore(state, stored, Places([]))
+            moved = state.get(hidden_state.KEY, {}).get("moved", ())
+            places = Places([], self.hidden.named(), moved=moved)
+            return self.hidden.restore(state, stored, places)
 
 
 def resumed(

@@ -200,7 +200,7 @@ def decode_all(
 
     def assign(existing: Any, array: Any, kind: str) -> Any:
         # The model has its own values by now: these are none of them.
-        free = None if places.of(existing) else existing
+        free = None if places.is_taken(existing) else existing
         return backend.values.framework_value(free, array, kind)
 
     decoder = decode.StateDecoder(

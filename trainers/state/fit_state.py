@@ -62,7 +62,8 @@ def capture(
     ``hidden``: what else training changes, where that is followed.
     """
     variables, missing = variable_state.storable(model)
-    places = variable_state.Places([variable for _, variable in variables])
+    named = {} if hidden is None else hidden.named()
+    places = variable_state.Places([one for _, one in variables], named)
     met = encode.Met()
     states, callback_tensors, told = callback_state.encode_all(callbacks, places, met)
     encoder = encode.StateEncoder(
@@ -151,7 +152,11 @@ def restore(
         raise StateMismatchError(lost)
     for variable, array in pairs:
         backend.values.assign(variable, array)
-    places = variable_state.Places([variable for variable, _ in pairs])
+    places = variable_state.Places(
+        [variable for variable, _ in pairs],
+        {} if hidden is None else hidden.named(),
+        moved=(state.get(KEY) or {}).get("moved", ()),
+    )
     made = decode.Made(told_apart=state.get(TOLD_APART, False))
     if hidden is not None:
         hidden.keep_places(state, made)

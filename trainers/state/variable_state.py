@@ -6,18 +6,23 @@ is another than the last time: it was a third of what a snapshot of 10 MB cost.
 
 import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import DTYPES, Tensor
+from trainers.state.iterator_state import NoWayBackError
 
 TRAINED = ("float", "bfloat", "complex")
 """How the names of types begin whose values can be trained."""
 COMPLEX = "complex128"
 """Has no name in the format: stored as pairs of float64, real and imaginary part."""
+NO_VARIABLE = (
+    "it was the variable that training began with as {}, and there is none now"
+)
 
 
 class Described(NamedTuple):
@@ -93,32 +98,61 @@ class Places:
     What a callback had in a copy of its own would no longer be trained.
     """
 
-    def __init__(self, variables: Sequence[Any]) -> None:
-        """``variables``: in the order of their tensors."""
-        self._variables = variables
+    def __init__(
+        self,
+        variables: Sequence[Any],
+        named: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        moved: Iterable[str] = (),
+    ) -> None:
+        """``variables``: of the model, in the order of their tensors. ``named``: others that
+        there were when training began, by the path that they had then. ``moved``: those of
+        them that had other paths when the snapshot was taken that is given back."""
+        self._variables, self._named = variables, named
+        self._moved = frozenset(moved)
 
     @functools.cached_property
     def _known(self) -> dict[int, list[Any]]:
-        inner = {
-            id(backend.values.tensor_of(one)): [index, True]
-            for index, one in enumerate(self._variables)
-        }
-        return inner | {
-            id(one): [index, False] for index, one in enumerate(self._variables)
-        }
+        held = [*self._named.items(), *enumerate(self._variables)]
+        inner = {id(backend.values.tensor_of(one)): [at, True] for at, one in held}
+        return inner | {id(one): [at, False] for at, one in held}
 
     def of(self, value: Any) -> list[Any] | None:
-        """The number of ``value``, and whether it is the tf.Variable inside; or None."""
+        """The number of ``value``, or its path, and whether it is the tf.Variable inside; or
+        None."""
         return self.of_id(id(value))
 
     def of_id(self, number: int) -> list[Any] | None:
         """The same of what has this ``id``."""
         return self._known.get(number)
 
+    def is_of_model(self, value: Any) -> bool:
+        """Whether it is saved with the model."""
+        place = self.of(value)
+        return place is not None and isinstance(place[0], int)
+
+    def is_taken(self, value: Any) -> bool:
+        """Whether what was made in training is not this, wherever it stands now."""
+        place = self.of(value)
+        return place is not None and (
+            isinstance(place[0], int) or place[0] in self._moved
+        )
+
+    def named(self) -> Mapping[str, Any]:
+        """Those that it was given, by path."""
+        return self._named
+
+    def path_of(self, value: Any) -> str | None:
+        """That of one that is ``named``."""
+        place = self.of(value)
+        return place[0] if place is not None and isinstance(place[0], str) else None
+
     def variable_at(self, place: list[Any]) -> Any:
-        """What ``of`` told the place of."""
+        """What ``of`` told the place of. Raises NoWayBackError: there is none now."""
         index, inner = place
-        found = self._variables[index]
+        if isinstance(index, str) and index not in self._named:
+            raise NoWayBackError(NO_VARIABLE.format(index))
+        found = self._named[index] if isinstance(index, str) else self._variables[index]
         return backend.values.tensor_of(found) if inner else found
 
 

@@ -143,5 +143,7 @@ def _has_iterator(value: Any) -> bool:
 
 def _of_hidden(failed: FailedFit, taken: Manifest) -> str | None:
     variables, _ = variable_state.storable(failed.call.model)
-    places = variable_state.Places([variable for _, variable in variables])
+    places = variable_state.Places(
+        [variable for _, variable in variables], failed.hidden.named()
+    )
     return failed.hidden.beyond(taken.state, places)

@@ -24,7 +24,7 @@ from trainers.snapshots.tensor_image import Tensor
 from trainers.state import decode, encode, iterator_state
 from trainers.state.callback_state import FILES, refers
 from trainers.state.compilation import Compilation
-from trainers.state.hidden import baked_values, reachable
+from trainers.state.hidden import baked_values, reachable, watched_variables
 from trainers.state.hidden.baked_values import BakedValues
 from trainers.state.hidden.fingerprint import Mark
 from trainers.state.hidden.library_state import UnsavedCache
@@ -123,7 +123,7 @@ class HiddenState:
         self._data: dict[Name, Mark] = {}
         self._variables_of_data: dict[str, Any] = {}
         """Their marks, as they were when each was seen first."""
-        self._variables: dict[str, Any] = {}
+        self._variables = watched_variables.WatchedVariables()
         self._tables: dict[str, Mark] = {}
         self._baked = BakedValues(model)
         self._large: dict[Name, str] = {}
@@ -138,14 +138,12 @@ class HiddenState:
     def _mark(self) -> None:
         found = self._look()
         self._marks = marks_of(found)
-        for path, one in found.variables.items():
-            self._variables[path] = backend.hidden.mark(one)
+        self._variables.begin(found)
         self._tables = {path: mark_of_table(one) for path, one in found.tables.items()}
         if self._dataset is not None:
             of_data = self._of_data(found)
             self._data = marks_of(of_data)
-            for path, one in of_data.variables.items():
-                self._variables_of_data[path] = backend.hidden.mark(one)
+            self._variables_of_data = watched_variables.marks_of(of_data)
 
     def _look(self) -> Reached:
         found = reachable.reachable(self._model, self._callbacks, self._more)
@@ -180,6 +178,10 @@ class HiddenState:
         first time: plain values that it used are part of it from here on."""
         self._baked.traced(function, self._look)
 
+    def named(self) -> dict[str, Any]:
+        """The variables beside the model's: see ``WatchedVariables.named``."""
+        return self._variables.named()
+
     def variables(self) -> list[Any]:
         """Those that are watched."""
         try:
@@ -192,8 +194,8 @@ class HiddenState:
     ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
         """What has changed, as JSON and tensors, and a sentence for what is not there.
 
-        ``places``: of the variables that are saved with the model. ``met``: what else is
-        saved, of callbacks, which may be what is met here.
+        ``places``: of the variables that are saved with the model, and of those ``named``.
+        ``met``: what else is saved, of callbacks, which may be what is met here.
         """
         try:
             if self._wrong is None:
@@ -206,6 +208,8 @@ class HiddenState:
         self, places: Places, met: encode.Met | None
     ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
         found, told = self._look(), list[str]()
+        moved = watched_variables.moved(found, places)
+        variables = watched_variables.present(found, places, moved)
         encoder = encode.StateEncoder(
             f"{KEY}/",
             array_of=backend.values.framework_array,
@@ -220,10 +224,10 @@ class HiddenState:
             for name, value in changed(found, self._marks)
         }
         values |= _met_again(found, values, encoder)
-        variables = {
-            path: encoder.tensor(np.array(backend.values.framework_array(one)))
-            for path, one in sorted(found.variables.items())
-            if places.of(one) is None and self._has_changed(path, one)
+        tensors = {
+            name: encoder.tensor(np.array(backend.values.framework_array(one)))
+            for name, one in sorted(variables.items())
+            if self._variables.has_changed(name, one)
         }
         tables = {
             path: [*map(encoder.encode, backend.hidden.table_content(one))]
@@ -246,7 +250,8 @@ class HiddenState:
             "compiled": compiled,
             "traced": traced,
             "values": nested({k: v for k, v in values.items() if v is not None}),
-            "variables": variables,
+            "moved": sorted(moved),
+            "variables": tensors,
             "tables": tables,
         }
         return state, encoder.tensors, told
@@ -255,7 +260,7 @@ class HiddenState:
         """Those that only the data reach, and that have changed: the seed of a layer that
         augments them, say. One that they made on the way, a weight, is as it was made."""
         for path, one in sorted(of_data.variables.items()):
-            if places.of(one) is not None:
+            if places.is_of_model(one):
                 continue
             now = backend.hidden.mark(one)
             before = self._variables_of_data.setdefault(path, now)
@@ -283,16 +288,6 @@ class HiddenState:
             told.append(self._large.setdefault(name, large))
             return None
         return [found]
-
-    def _has_changed(self, path: str, variable: Any) -> bool:
-        """Once it has it is saved for good: its mark need not be held any more."""
-        before = self._variables.get(path)
-        if before is None:
-            return True
-        if backend.hidden.same_mark(before, backend.hidden.mark(variable)):
-            return False
-        del self._variables[path]
-        return True
 
     def goes_back(self, state: Mapping[str, Any]) -> None:
         """``state``, of a snapshot, is given back in the process that took it: functions
@@ -323,9 +318,10 @@ class HiddenState:
         lost = [name for name, _ in changed(found, self._marks) if name not in saved]
         for name in [*lost, *(self._marks.keys() - now)]:
             yield f"{reachable.at(*name)} has changed since the snapshot"
-        for path, one in found.variables.items():
-            known = places.of(one) is not None or path in kept.get("variables", {})
-            if not known and self._has_changed(path, one):
+        moved = watched_variables.moved(found, places)
+        for path, one in watched_variables.present(found, places, moved).items():
+            known = path in kept.get("variables", {})
+            if not known and self._variables.has_changed(path, one):
                 yield f"{path} has changed since the snapshot"
         for path, one in found.tables.items():
             known = path in kept.get("tables", {})
@@ -344,13 +340,11 @@ class HiddenState:
             build()
             return []
         marks, plain = marks_of(before), plain_values(before)
-        held = {
-            path: backend.hidden.mark(one) for path, one in before.variables.items()
-        }
+        held = watched_variables.marks_of(before)
         build()
         found, kept = self._look(), state.get(KEY) or {}
         saved = flat(kept.get("values", {}))
-        stray = _variables_changed(found, held, kept.get("variables", {}))
+        stray = watched_variables.others_changed(found, held, kept.get("variables", {}))
         for place, value in [*changed(found, marks)]:
             path, name = place
             if place in saved or place not in marks:
@@ -405,7 +399,10 @@ class HiddenState:
                 made.goes_into(node, value)
         for place, value in held:
             if place in values:
-                made.goes_into(_node(values[place][0], nodes), value)
+                node = _node(values[place][0], nodes)
+                made.goes_into(node, value)
+                if isinstance(value, np.ndarray):  # a part of it is no place for others
+                    made.keep(value, node)
 
     def restore(
         self,
@@ -431,9 +428,14 @@ class HiddenState:
         made: decode.Made,
     ) -> list[str]:
         hidden = state.get(KEY) or {"values": _of_old(state)}
+
+        def assign(existing: Any, array: np.ndarray, kind: str) -> Any:
+            free = None if places.is_taken(existing) else existing
+            return backend.values.framework_value(free, array, kind)
+
         decoder = decode.StateDecoder(
             stored,
-            assign=backend.values.framework_value,
+            assign=assign,
             variable_at=places.variable_at,
             whole=[hidden, state.get("callbacks")],
             made=made,
@@ -444,11 +446,13 @@ class HiddenState:
         found = self._look()
         backend.hidden.build_optimizers(found.models.values())
         found = self._look()
-        for path, tensor in hidden.get("variables", {}).items():
-            if path in found.variables:
-                backend.values.assign_whole(found.variables[path], stored[tensor])
+        moved = hidden.get("moved", ())
+        variables = watched_variables.present(found, places, moved)
+        for name, tensor in hidden.get("variables", {}).items():
+            if name in variables:
+                backend.values.assign_whole(variables[name], stored[tensor])
             else:
-                told.append(GONE.format(path))
+                told.append(GONE.format(name))
         for path, content in hidden.get("tables", {}).items():
             if path in found.tables:
                 backend.hidden.fill_table(
@@ -511,19 +515,6 @@ def _put(
     if value is not existing:
         owner.put(name, value)
     return None
-
-
-def _variables_changed(
-    found: Reached, held: Mapping[str, Any], saved: Mapping[str, str]
-) -> list[str]:
-    """Whose marks are not those ``held``, but for those that are ``saved``."""
-    now = {
-        path: backend.hidden.mark(one)
-        for path, one in found.variables.items()
-        if path in held and path not in saved
-    }
-    same = backend.hidden.same_mark
-    return [path for path, mark in now.items() if not same(held[path], mark)]
 
 
 def _of_old(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
