@@ -38,7 +38,7 @@ OTHER_COMPUTATION = (
     "what is in force, or how state is written, is not what it was when the snapshots were"
     " taken"
 )
-WRITTEN = 2
+WRITTEN = 3
 """How state is written, by number: what is the same under two names is told since 2."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
-from trainers.state import iterator_state, object_state, pandas_state
+from trainers.state import array_views, iterator_state, object_state, pandas_state
 from trainers.state.encode import KIND, PART, is_by_columns, label_of
 from trainers.state.references import UntrustedNameError, class_of, given_back
 
@@ -21,7 +21,7 @@ DICTIONARIES = ("dict", "ordered", "counter", "default")
 
 ONTO_WHAT_IS_THERE = frozenset({
     "object", "framework", "tuple", "named", "iterator", "reference", "mapped",
-    "table",
+    "table", "view",
 })  # fmt: skip
 """Kinds that are decoded with what is in their place now."""
 CHANGEABLE_TYPES = (
@@ -188,6 +188,8 @@ class StateDecoder:
 
     def _holding(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         content = value["v"]
+        if kind == "view":
+            return self._view(value, existing)
         if kind == "table":
             return pandas_state.put_back(self.decode(content), existing)
         if kind == "tuple":
@@ -205,6 +207,15 @@ class StateDecoder:
         if value[KIND] == "mapped":
             return _into_file(existing, array)
         return _into_array(existing, np.asarray(array, order=value.get("order")))
+
+    def _view(self, value: dict[str, Any], existing: Any) -> Any:
+        is_array = isinstance(existing, np.ndarray)
+        there = array_views.owner_of(existing) if is_array else None
+        owner = self.decode(value["v"], existing=there)
+        if not isinstance(owner, np.ndarray):
+            raise iterator_state.NoWayBackError(array_views.OUTSIDE)
+        found = array_views.at_place(owner, value["in"])
+        return existing if array_views.are_one(existing, found) else found
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         present = existing if isinstance(existing, dict) else {}
@@ -296,6 +307,7 @@ def _in_place(value: Any, there: Any) -> Any:
 def _into_array(existing: Any, array: np.ndarray) -> Any:
     alike = _takes(existing, array) and (
         is_by_columns(existing) is is_by_columns(array)
+        and array_views.saved_for(existing) is None  # others lie there, too
     )
     if alike and existing.flags.writeable:
         np.copyto(existing, array)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
-from trainers.state import iterator_state, object_state, pandas_state
+from trainers.state import array_views, iterator_state, object_state, pandas_state
 from trainers.state.references import reference
 
 KIND = "!"
@@ -65,6 +65,7 @@ class Met:
         """By ``id``: itself, so that no other gets it, and what it was encoded as."""
         self._labels: dict[int, str] = {}
         self._given = 0
+        self.parts = array_views.Parts()
 
     def __len__(self) -> int:
         """So many, in the order in which they were met."""
@@ -195,6 +196,14 @@ class StateEncoder:
         self.tensors.append(tensor_image.of_array(name, array))
         return name
 
+    def refuse_part(self, array: np.ndarray) -> None:
+        """Raises UnencodableError: ``array`` has memory in common with another, and is too
+        large to be saved with it."""
+        if self._met.parts.add(array):
+            raise UnencodableError(
+                "an array that shares its memory with another, of which it is but a part"
+            )
+
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, np.generic):
             if value.dtype.name not in tensor_image.DTYPES:
@@ -275,6 +284,16 @@ def _encode_set(encoder: StateEncoder, value: Any, depth: int) -> Any:
     return {KIND: type(value).__name__, "v": encoder.many(ordered, depth)}
 
 
+def _encode_array(encoder: StateEncoder, value: np.ndarray, depth: int) -> Any:
+    owner = array_views.saved_for(value)
+    if owner is not None:
+        place = array_views.place_in(value, owner)
+        return {KIND: "view", "v": encoder.encode(owner, depth=depth), "in": place}
+    encoder.refuse_part(value)
+    order = {"order": "F"} if is_by_columns(value) else {}
+    return {KIND: "array", "v": encoder.tensor(value), **order}
+
+
 def is_by_columns(array: np.ndarray) -> bool:
     """Whether it lies in memory so: its sum has other bits than that of one by rows."""
     return array.flags.f_contiguous and not array.flags.c_contiguous
@@ -313,11 +332,7 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
         "v": encoder.many(value, depth),
         "n": value.maxlen,
     },
-    np.ndarray: lambda encoder, value, _depth: {
-        KIND: "array",
-        "v": encoder.tensor(value),
-        **({"order": "F"} if is_by_columns(value) else {}),
-    },
+    np.ndarray: _encode_array,
     np.memmap: lambda encoder, value, _depth: _encode_mapped(encoder, value),
     random.Random: lambda encoder, value, depth: {
         KIND: "random",

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from trainers.backends.selected import backend
-from trainers.state import object_state, pandas_state
+from trainers.state import array_views, object_state, pandas_state
 from trainers.state.hidden.library_state import UnsavedCache
 
 MOST_DEEP = 12
@@ -77,7 +77,7 @@ class _Look:
     def at(self, value: Any, depth: int) -> Mark:
         """Its mark; what was looked at before is only named."""
         if isinstance(value, np.ndarray):
-            return self.of_array(value, depth)
+            return self.of_array(value, depth), _place(value)
         if not _holds_buffers(value):
             try:
                 return hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
@@ -143,6 +143,15 @@ class _Look:
             apart = backend.hidden.names_of_tensors(value)
             held = {name: one for name, one in held.items() if name not in apart}
         return id(value), self.of_mapping(held, depth)
+
+
+def _place(array: np.ndarray) -> Hashable:
+    """Where it lies in the memory of another; None: it has its own."""
+    owner = array_views.owner_of(array)
+    if owner is None:
+        return None
+    place = array_views.place_in(array, owner)
+    return place["at"], array.strides
 
 
 def _holds_buffers(value: Any) -> bool:

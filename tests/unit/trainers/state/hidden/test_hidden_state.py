@@ -265,6 +265,81 @@ layer = Layer()
 def step(): layer(np.ones((1, 1), "float32"))
 def result(): return layer.calls, list(layer.past), dict(layer.by_name)
 """,
+    "variables that change places": """
+held = [tf.Variable(1.0), keras.Variable(10.0)]
+one, other = held
+by_id = {id(one): 0}
+def step():
+    global one, other
+    one, other = other, one
+    one.assign_add(1.0)
+    by_id[id(one)] = float(one)
+def result():
+    return [float(v) for v in (*held, one, other)], one is held[0], by_id[id(one)]
+""",
+    "a variable that gets a second name": """
+class Pair:
+    def __init__(self): self.both, self.best = [tf.Variable(1.0), tf.Variable(10.0)], None
+    def add(self):
+        self.best = self.both[1]
+        self.best.assign_add(1.0)
+pair = Pair()
+def step(): pair.add()
+def result(): return [float(v) for v in (*pair.both, pair.best)], pair.best is pair.both[1]
+""",
+    "a variable that only has another name": """
+held = [tf.Variable(float(index)) for index in range(3)]
+names = {}
+def step():
+    names.setdefault("last", held[-1]).assign_add(1.0)
+    held[:] = [one for one in held if one is not names["last"]]
+def result(): return [float(v) for v in held], float(names["last"])
+""",
+    "a variable in the place of one that has gone elsewhere": """
+old = []
+now = tf.Variable(1.0)
+def step():
+    global now
+    old.append(now)
+    now = tf.Variable(float(now) + 1.0)
+    old[0].assign_add(0.5)
+def result(): return [float(v) for v in (*old, now)]
+""",
+    "a row of a table": """
+table, zeroth, n = np.zeros((4, 3)), None, 0
+aim = table[0]
+def step():
+    global zeroth, aim, n
+    n += 1
+    zeroth, aim = aim, table[n % 4]
+    aim += n
+def result(): return table.tolist(), zeroth.tolist(), aim.tolist()
+""",
+    "a row that nothing names but a list": """
+table = np.zeros((4, 3))
+rows = [*table]
+now, n = rows[0], 0
+def step():
+    global now, n
+    n += 1
+    now = rows[n % 4]
+    now += n
+def result(): return table.tolist(), now.tolist(), [one.tolist() for one in rows]
+""",
+    "halves of a buffer": """
+class Buffer:
+    def __init__(self):
+        self.data = np.zeros((2, 4), "float32")
+        self.head, self.tail = self.data
+        self.turned = self.data.T[::-1]
+    def swap(self):
+        self.head, self.tail = self.tail, self.head
+        self.head += 1
+        self.turned[0] *= 2
+buffer = Buffer()
+def step(): buffer.swap()
+def result(): return buffer.data.tolist(), buffer.head.tolist(), buffer.tail.tolist()
+""",
 }
 
 
