@@ -80,9 +80,10 @@ def untouched() -> Iterator[None]:
 class Ahead:
     """The generators as one pass over the data is asked for, batch by batch.
 
-    Whether asking draws is judged by the first question, at which training waits: at later
-    ones a callback may draw meanwhile, and what has changed may be either's doing. Of the
-    framework's generators the first question alone tells: a step may draw from them.
+    Whether asking draws is judged by the first question of each pass, at which training
+    waits (many augment from some epoch on): at later ones a callback may draw meanwhile, and
+    what has changed may be either's doing. Of the framework's generators those first questions
+    alone tell: a step may draw from them.
     """
 
     def __init__(self, framework: Callable[[], State] = dict) -> None:
@@ -90,7 +91,7 @@ class Ahead:
         their names."""
         self._framework = framework
         self._names: frozenset[str] = frozenset()
-        """Of the framework's generators, those that the first batch has changed."""
+        """Of the framework's generators, those that the first batch of a pass has changed."""
         self._lock = threading.Lock()
         self._before: collections.OrderedDict[int, State] = collections.OrderedDict()
         self._after: State | None = None
@@ -98,7 +99,7 @@ class Ahead:
         self._was_asked = False
         self._asking = False
         self.draws = False
-        """Whether the first batch has changed them."""
+        """Whether the first batch of a pass has changed them."""
         self.shared = False
         """Whether they have changed otherwise as well, or by nobody knows whom."""
 
@@ -106,7 +107,7 @@ class Ahead:
         """A pass begins: nothing of it was asked for yet."""
         with self._lock:
             self._before.clear()
-            self._after, self._looks = None, LOOKED_AT
+            self._after, self._looks, self._was_asked = None, LOOKED_AT, False
 
     @contextmanager
     def asked(self, number: int, *, trained: int) -> Iterator[None]:
@@ -157,9 +158,7 @@ class Ahead:
     def _judge(self, framework: State, before: State) -> None:
         """Find those of the ``framework`` that the first batch has changed."""
         now = self._framework()
-        self._names = frozenset(
-            name for name in framework if framework[name] != now[name]
-        )
+        self._names |= {name for name in framework if framework[name] != now[name]}
         before.update({name: framework[name] for name in self._names})
 
     def _is_as(self, one: State, other: State) -> bool:

@@ -141,6 +141,28 @@ def test_a_step_that_draws_while_data_are_asked_for_is_no_reason() -> None:
     assert not ahead.shared
 
 
+def test_data_that_draw_from_some_pass_on() -> None:
+    """Many augment after some epochs: the first question of a pass tells, too."""
+    eager = random.Random(5)  # noqa: S311  # no secret
+    ahead = Ahead(lambda: {"eager": eager.getstate()})
+    for number in range(3):
+        with ahead.asked(number, trained=0):
+            pass
+    assert ahead.at(2) is None
+    ahead.begin()
+    drawn = []
+    for number in range(3):
+        with ahead.asked(number, trained=0):
+            drawn.append((draw(), eager.random()))
+    for number in (0, 2):
+        kept = ahead.at(number)
+        put(kept)
+        assert kept is not None
+        eager.setstate(kept["eager"])
+        assert (draw(), eager.random()) == drawn[number]
+        ahead.at(2)
+
+
 @pytest.mark.parametrize("kind", ["MT19937", "PCG64"])
 def test_a_batch_to_measure_with_draws_nothing(kind: str) -> None:
     """Whichever bit generator NumPy was given."""
