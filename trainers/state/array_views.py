@@ -26,10 +26,10 @@ _MOST_BESIDE = 100
 
 
 def owner_of(array: Any) -> np.ndarray | None:
-    """The array whose memory ``array`` lies in; None: it has its own, or it cannot be told
-    where in that of the other it lies."""
+    """The array whose memory ``array`` lies in; None: it has its own, or is none, or it
+    cannot be told where in that of the other it lies."""
     owner = array
-    while isinstance(owner.base, np.ndarray):
+    while isinstance(getattr(owner, "base", None), np.ndarray):
         owner = owner.base
     if owner is array or type(owner) not in (np.ndarray, np.memmap):
         return None
@@ -38,12 +38,9 @@ def owner_of(array: Any) -> np.ndarray | None:
     return owner if whole and known else None
 
 
-def saved_for(array: np.ndarray) -> np.ndarray | None:
-    """Its ``owner_of``, where that is not too large to be saved for it."""
-    owner = owner_of(array)
-    if owner is None or owner.nbytes > max(SMALL_BYTES, MOST_TIMES * array.nbytes):
-        return None
-    return owner
+def is_saved_with(array: np.ndarray, owner: np.ndarray) -> bool:
+    """Whether ``owner``, whose memory it lies in, is not too large to be saved for it."""
+    return owner.nbytes <= max(SMALL_BYTES, MOST_TIMES * array.nbytes)
 
 
 def place_in(array: np.ndarray, owner: np.ndarray) -> dict[str, Any]:
@@ -88,23 +85,20 @@ class Parts:
 
     def __init__(self) -> None:
         self._of: dict[int, list[tuple[int, int, np.ndarray]]] = {}
-        """By the ``id`` of whose memory it is: first byte, the one behind the last, array;
-        sorted."""
+        """By the ``id`` of that one: first byte, the one behind the last, array; sorted."""
         self._longest = 0
 
-    def add(self, array: np.ndarray) -> bool:
-        """Take ``array`` up, if it is one; whether it has memory in common with another."""
-        owner = owner_of(array)
-        parts = self._of.get(id(array if owner is None else owner), [])
+    def add(self, array: np.ndarray, owner: np.ndarray) -> bool:
+        """Take up ``array``, whose memory is that of ``owner``; whether it has some in
+        common with another that was."""
+        parts = self._of.setdefault(id(owner), [])
         first, end = _bounds(array)
         position = bisect.bisect_left(parts, end, key=itemgetter(0))
         near = bisect.bisect_left(parts, first - self._longest, key=itemgetter(0))
         beside = [one for _, behind, one in parts[near:position] if behind > first]
-        if owner is not None:
-            place = bisect.bisect_left(parts, first, key=itemgetter(0))
-            parts.insert(place, (first, end, array))
-            self._of[id(owner)] = parts
-            self._longest = max(self._longest, end - first)
+        place = bisect.bisect_left(parts, first, key=itemgetter(0))
+        parts.insert(place, (first, end, array))
+        self._longest = max(self._longest, end - first)
         return len(beside) > _MOST_BESIDE or any(_overlap(one, array) for one in beside)
 
 

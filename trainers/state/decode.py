@@ -50,11 +50,17 @@ class Made:
         """By ``id``, what has been given a value or is kept for one, and which (encoded)."""
         self.places: dict[str, Any] = {}
         """By label, what it goes into, wherever it is met first."""
+        self.held: dict[tuple[str, str], np.ndarray] = {}
+        """Arrays that nothing has changed, by where they are."""
 
     def keep(self, existing: Any, node: Any = None) -> None:
         """``existing`` is for nothing but ``node``; None: it stays as it is."""
-        if self.told_apart and isinstance(existing, CHANGEABLE_TYPES):
-            self.filled.setdefault(id(existing), (existing, node))
+        if not self.told_apart or not isinstance(existing, CHANGEABLE_TYPES):
+            return
+        self.filled.setdefault(id(existing), (existing, node))
+        whole = array_views.owner_of(existing)
+        if node is None and whole is not None:
+            self.filled.setdefault(id(whole), (whole, None))
 
     def goes_into(self, node: Any, existing: Any) -> None:
         """``node`` goes into ``existing``, unless that is for another, or it has a place."""
@@ -209,13 +215,17 @@ class StateDecoder:
         return _into_array(existing, np.asarray(array, order=value.get("order")))
 
     def _view(self, value: dict[str, Any], existing: Any) -> Any:
-        is_array = isinstance(existing, np.ndarray)
-        there = array_views.owner_of(existing) if is_array else None
-        owner = self.decode(value["v"], existing=there)
-        if not isinstance(owner, np.ndarray):
+        whole = self._whole_of(value["v"], existing)
+        if not isinstance(whole, np.ndarray):
             raise iterator_state.NoWayBackError(array_views.OUTSIDE)
-        found = array_views.at_place(owner, value["in"])
+        found = array_views.at_place(whole, value["in"])
         return existing if array_views.are_one(existing, found) else found
+
+    def _whole_of(self, value: Any, part: Any) -> Any:
+        """What ``value`` says that a part is of, which ``part`` is now."""
+        if isinstance(value, dict) and value[KIND] == "held":
+            return self._so_far.held.get(tuple(value["v"]))
+        return self.decode(value, existing=array_views.owner_of(part))
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         present = existing if isinstance(existing, dict) else {}
@@ -307,7 +317,7 @@ def _in_place(value: Any, there: Any) -> Any:
 def _into_array(existing: Any, array: np.ndarray) -> Any:
     alike = _takes(existing, array) and (
         is_by_columns(existing) is is_by_columns(array)
-        and array_views.saved_for(existing) is None  # others lie there, too
+        and array_views.owner_of(existing) is None  # others lie there, too
     )
     if alike and existing.flags.writeable:
         np.copyto(existing, array)

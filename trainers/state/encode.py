@@ -11,7 +11,7 @@ import enum
 import math
 import pathlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,10 @@ class Met:
         """By ``id``: itself, so that no other gets it, and what it was encoded as."""
         self._labels: dict[int, str] = {}
         self._given = 0
-        self.parts = array_views.Parts()
+        self._parts = array_views.Parts()
+        self._apart: list[tuple[np.ndarray, np.ndarray, dict[str, Any]]] = []
+        """Parts of larger arrays that are saved without them: the part, the whole, and as
+        what the part was encoded."""
 
     def __len__(self) -> int:
         """So many, in the order in which they were met."""
@@ -96,6 +99,29 @@ class Met:
             isinstance(node, dict) and node.get(KIND) in CHANGEABLE
         ):
             self._nodes[id(value)] = value, node
+
+    def needs_whole(self, part: np.ndarray, whole: np.ndarray) -> bool:
+        """Whether ``part`` is saved with ``whole``, whose memory it lies in: that is small,
+        or saved already, or for another part that has some of it in common."""
+        small = array_views.is_saved_with(part, whole)
+        return small or whole in self or self._parts.add(part, whole)
+
+    def is_apart(
+        self, part: np.ndarray, whole: np.ndarray, node: dict[str, Any]
+    ) -> None:
+        """``part`` is encoded as ``node`` without ``whole``, which may be met yet."""
+        self._apart.append((part, whole, node))
+
+    def join(self, held: Mapping[int, Any]) -> None:
+        """All was met: parts of what is saved, or of what ``held`` tells the place of by
+        ``id`` as nothing has changed it, lie there."""
+        for part, whole, node in self._apart:
+            stands = self.again(whole)
+            if stands is None and id(whole) in held:
+                stands = {KIND: "held", "v": held[id(whole)]}
+            if stands is not None:
+                place = array_views.place_in(part, whole)
+                node.update({KIND: "view", "v": stands, "in": place})
 
     def forget_since(self, count: int) -> None:
         """All but the first ``count``: what they were encoded as is not kept."""
@@ -133,19 +159,19 @@ class StateEncoder:
         self._refers = refers
         self._place_of = place_of
         self._place_of_id = place_of_id
-        self._met = Met() if met is None else met
+        self.met = Met() if met is None else met
         self.tensors: list[tensor_image.Tensor] = []
 
     @property
     def mark(self) -> tuple[int, int]:
         """For ``back_to``."""
-        return len(self.tensors), len(self._met)
+        return len(self.tensors), len(self.met)
 
     def back_to(self, mark: tuple[int, int]) -> None:
         """Forget what was encoded since: it is not kept."""
         tensors, met = mark
         del self.tensors[tensors:]
-        self._met.forget_since(met)
+        self.met.forget_since(met)
 
     def encode(self, value: Any, *, depth: int = 0) -> Any:
         """``value`` as JSON. Raises UnencodableError."""
@@ -157,7 +183,7 @@ class StateEncoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {KIND: "float", "v": repr(value)}
-        again = self._met.again(value)
+        again = self.met.again(value)
         if again is not None:
             return again
         mark = self.mark
@@ -171,12 +197,12 @@ class StateEncoder:
         except UnencodableError:
             self.back_to(mark)
             raise
-        self._met.add(value, node)
+        self.met.add(value, node)
         return node
 
     def has_met(self, value: Any) -> bool:
         """Whether ``value`` was encoded, and can change."""
-        return value in self._met
+        return value in self.met
 
     def _maybe_id(self, value: int) -> Any:
         place = self._place_of_id(value)
@@ -195,14 +221,6 @@ class StateEncoder:
         name = f"{self._prefix}{len(self.tensors):04d}"
         self.tensors.append(tensor_image.of_array(name, array))
         return name
-
-    def refuse_part(self, array: np.ndarray) -> None:
-        """Raises UnencodableError: ``array`` has memory in common with another, and is too
-        large to be saved with it."""
-        if self._met.parts.add(array):
-            raise UnencodableError(
-                "an array that shares its memory with another, of which it is but a part"
-            )
 
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, np.generic):
@@ -285,13 +303,15 @@ def _encode_set(encoder: StateEncoder, value: Any, depth: int) -> Any:
 
 
 def _encode_array(encoder: StateEncoder, value: np.ndarray, depth: int) -> Any:
-    owner = array_views.saved_for(value)
-    if owner is not None:
-        place = array_views.place_in(value, owner)
-        return {KIND: "view", "v": encoder.encode(owner, depth=depth), "in": place}
-    encoder.refuse_part(value)
+    whole = array_views.owner_of(value)
+    if whole is not None and encoder.met.needs_whole(value, whole):
+        place = array_views.place_in(value, whole)
+        return {KIND: "view", "v": encoder.encode(whole, depth=depth), "in": place}
     order = {"order": "F"} if is_by_columns(value) else {}
-    return {KIND: "array", "v": encoder.tensor(value), **order}
+    node = {KIND: "array", "v": encoder.tensor(value), **order}
+    if whole is not None:
+        encoder.met.is_apart(value, whole, node)
+    return node
 
 
 def is_by_columns(array: np.ndarray) -> bool:

@@ -87,7 +87,9 @@ def capture(
         *callback_tensors,
         *encoder.tensors,
     ]
-    if hidden is not None:
+    if hidden is None:
+        met.join({})
+    else:
         state[KEY], more, changed = hidden.capture(places, met)
         tensors, told = tensors + more, told + changed
     return state, tensors, missing + told

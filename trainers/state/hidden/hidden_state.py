@@ -21,7 +21,7 @@ import numpy as np
 from trainers.backends import torch_loaders
 from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import decode, encode, iterator_state
+from trainers.state import array_views, decode, encode, iterator_state
 from trainers.state.callback_state import FILES, refers
 from trainers.state.compilation import Compilation
 from trainers.state.hidden import baked_values, reachable, watched_variables
@@ -243,6 +243,7 @@ class HiddenState:
         baked = sorted(self._baked.names)
         told += baked_values.told_of(baked)
         traced = self._baked.capture(values, encoder.encode)
+        encoder.met.join(_arrays_held(found, values))
         compiled, why_not = self._compilation.capture()
         told += why_not
         state = {
@@ -393,6 +394,8 @@ class HiddenState:
         for place, value in held:
             if place not in values:
                 made.keep(value)
+                if isinstance(value, np.ndarray):
+                    made.held[place] = value
             elif place[0].endswith(reachable.GIVEN):
                 node = _node(values[place][0], nodes)
                 made.keep(value, node)
@@ -484,15 +487,33 @@ class HiddenState:
 def _met_again(
     found: Reached, values: Mapping[Name, Any], encoder: encode.StateEncoder
 ) -> dict[Name, Any]:
-    """The names that have not changed, of what was met where something has."""
+    """The names that have not changed, of what was met where something has, or lies in the
+    memory of that."""
     return {
-        (owner.path, name): [encoder.encode(value)]
-        for owner in found.owners.values()
-        for name, value in values_of(owner)
-        if (owner.path, name) not in values
-        and isinstance(value, decode.CHANGEABLE_TYPES)
-        and encoder.has_met(value)
+        name: [encoder.encode(value)]
+        for name, value in _unchanged(found, values)
+        if isinstance(value, decode.CHANGEABLE_TYPES)
+        and (encoder.has_met(value) or encoder.has_met(array_views.owner_of(value)))
     }
+
+
+def _arrays_held(found: Reached, values: Mapping[Name, Any]) -> dict[int, Name]:
+    """Where the arrays are that have not changed, by ``id``."""
+    return {
+        id(value): name
+        for name, value in _unchanged(found, values)
+        if isinstance(value, np.ndarray)
+    }
+
+
+def _unchanged(
+    found: Reached, values: Mapping[Name, Any]
+) -> Iterator[tuple[Name, Any]]:
+    """What is not among the ``values`` to save."""
+    for owner in found.owners.values():
+        for name, value in values_of(owner):
+            if (owner.path, name) not in values:
+                yield (owner.path, name), value
 
 
 def _node(encoded: Any, nodes: Mapping[str, Any]) -> Any:

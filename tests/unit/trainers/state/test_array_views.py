@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trainers.state import array_views
 from trainers.state.decode import Made, StateDecoder
-from trainers.state.encode import StateEncoder, UnencodableError
+from trainers.state.encode import StateEncoder
 from trainers.state.iterator_state import NoWayBackError
 
 STEPS = st.sampled_from([-3, -2, -1, 1, 2, 3])
@@ -19,13 +19,17 @@ def encoded(*values: Any) -> tuple[list[Any], dict[str, np.ndarray]]:
     """Each of ``values``, with one encoder, and what is stored of them."""
     encoder = StateEncoder("x/", array_of=lambda _value: None)
     found = [encoder.encode(one) for one in values]
+    encoder.met.join({})
     return found, {one.name: np.array(one.read()) for one in encoder.tensors}
 
 
-def decoder(stored: dict[str, np.ndarray]) -> StateDecoder:
+def decoder(stored: dict[str, np.ndarray], whole: Any = None) -> StateDecoder:
     """Of what was ``encoded``."""
     return StateDecoder(
-        stored, assign=lambda _existing, array, _kind: array, made=Made()
+        stored,
+        assign=lambda _existing, array, _kind: array,
+        whole=whole,
+        made=Made(),
     )
 
 
@@ -46,22 +50,21 @@ def test_any_part_lies_where_it_lay(data: st.DataObject, order: Any) -> None:
 @given(st.data())
 def test_parts_that_have_memory_in_common_are_seen(data: st.DataObject) -> None:
     """By what has one byte in common, and by nothing else."""
-    owner = np.zeros((6, 7))
+    whole = np.zeros((6, 7))
     cut = st.tuples(st.integers(0, 6), st.integers(1, 7), st.sampled_from([1, 2, 3]))
     parts, taken = array_views.Parts(), np.zeros((6, 7), bool)
     for rows, columns in data.draw(st.lists(st.tuples(cut, cut), max_size=6)):
         where = slice(*rows), slice(*columns)
-        common = bool(taken[where].any())
-        assert parts.add(owner[where]) is common
+        assert parts.add(whole[where], whole) is bool(taken[where].any())
         taken[where] = True
-    assert parts.add(owner) is bool(taken.any())
-    assert not parts.add(np.zeros((6, 7)))
+    other = np.zeros((6, 7))
+    assert not parts.add(other[:], other)
 
 
 def test_so_many_beside_each_other_are_taken_to_share() -> None:
     """Columns lie within each other's bounds: so many are compared."""
-    owner, parts = np.zeros((4, 200)), array_views.Parts()
-    told = [parts.add(owner[:, column]) for column in range(200)]
+    whole, parts = np.zeros((4, 200)), array_views.Parts()
+    told = [parts.add(whole[:, column], whole) for column in range(200)]
     assert told == [False] * 101 + [True] * 99
 
 
@@ -95,20 +98,57 @@ def test_a_part_that_cannot_be_written_to() -> None:
     assert made.base.flags.writeable
 
 
-def test_a_small_part_of_a_large_array_is_saved_alone() -> None:
+LARGE = 1000, 1000
+
+
+def test_small_parts_of_a_large_array_are_saved_alone() -> None:
     """Nobody else may have the large one."""
-    (alone,), stored = encoded(np.zeros((1000, 1000))[3])
-    assert (alone["!"], sum(one.nbytes for one in stored.values())) == ("array", 8000)
+    large = np.zeros(LARGE)
+    told, stored = encoded(large[3], large[4], large[10:, 5])
+    assert [one["!"] for one in told] == ["array"] * 3
+    assert sum(one.nbytes for one in stored.values()) < large.nbytes // 100
 
 
-def test_a_small_part_beside_its_large_array_is_told() -> None:
-    """They would be two after a restart."""
-    large = np.zeros((1000, 1000))
-    with pytest.raises(UnencodableError, match="shares its memory"):
-        encoded(large[3], large)
-    with pytest.raises(UnencodableError, match="shares its memory"):
-        encoded(large[3], large[3:5])
-    encoded(large[3], large[4], large[:, 5][10:])
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (2, 1, 0)])
+def test_small_parts_beside_their_large_array(order: tuple[int, ...]) -> None:
+    """Whichever comes first: what is written to one is read from the others."""
+    large = np.zeros(LARGE)
+    values = [[large[3], large[:, 3]][index] if index < 2 else large for index in order]
+    told, stored = encoded(*values)
+    of_all = decoder(stored, told)
+    made = dict(zip(order, map(of_all.decode, told), strict=True))
+    made[0][3] = 5.0
+    assert (made[1][3], made[2][3, 3]) == (5.0, 5.0)
+
+
+def test_small_parts_that_have_some_in_common() -> None:
+    """Then the large one is saved for them."""
+    large = np.zeros(LARGE)
+    told, stored = encoded(large[3], large[3:5])
+    of_all = decoder(stored, told)
+    one, both = map(of_all.decode, told)
+    one += 2.0
+    assert both.sum() == 2000
+
+
+def test_a_part_of_what_has_not_changed() -> None:
+    """It is where it was found, and is not saved again."""
+    large = np.zeros(LARGE)
+    encoder = StateEncoder("x/", array_of=lambda _value: None)
+    told = encoder.encode(large[3])
+    encoder.met.join({id(large): ("", "x")})
+    stored = {one.name: np.array(one.read()) for one in encoder.tensors}
+    there = np.ones(LARGE)
+    of_all = decoder(stored)
+    with pytest.raises(NoWayBackError):
+        of_all.decode(told)
+    made = Made()
+    made.held["", "x"] = there
+    of_all = StateDecoder(
+        stored, assign=lambda _existing, array, _kind: array, made=made
+    )
+    of_all.decode(told)[:] = 2.0
+    assert there.sum() == there.size + 1000
 
 
 def test_what_was_a_part_of_another_at_the_start_is_none_now() -> None:

@@ -340,6 +340,41 @@ buffer = Buffer()
 def step(): buffer.swap()
 def result(): return buffer.data.tolist(), buffer.head.tolist(), buffer.tail.tolist()
 """,
+    "a table that is made anew, and a row of the old one": """
+table = np.ones((4, 3))
+kept = table[0]
+def step():
+    global table
+    table = table + kept[0]
+    table[2] *= 2.0
+def result(): return table.tolist(), kept.tolist()
+""",
+    "a row of a table, unchanged itself": """
+table = np.ones((4, 3))
+kept, other = table[0], None
+def step():
+    global other
+    table[2] += kept[0]
+    other = table[1]
+def result():
+    table[0] += 1.0
+    other[:] = 7.0
+    return table.tolist(), kept.tolist()
+""",
+    "a row of what is too large to be saved for it": """
+table = np.ones((400, 1000))
+changed = np.ones((400, 1000))
+row, other = table[0], changed[0]
+def step():
+    global row, other
+    row = table[5]
+    other = changed[7]
+    other += 1.0
+def result():
+    row[:] = 3.0
+    other[:] = 4.0
+    return table.sum(axis=1).tolist(), changed.sum(axis=1).tolist()
+""",
 }
 
 
