@@ -188,6 +188,11 @@ class DataSource:
         """The global generators as they belong to this step; None: as they stand now."""
         return None
 
+    def changed_by_asking(self) -> list[Any]:
+        """What of the data's own changes as they are asked for batches, ahead of training,
+        and is saved as it belongs to a step."""
+        return []
+
     def goes_on_from(self, other: "DataSource") -> None:
         """What it shuffles was begun by ``other`` before."""
         self.begun, self.used, self.drawn = other.begun, other.used, other.drawn

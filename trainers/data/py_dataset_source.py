@@ -1,8 +1,8 @@
 """``keras.utils.PyDataset``: asked for batches by index, in our order."""
 
 import weakref
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import keras
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
-from trainers.data import py_dataset_state
+from trainers.data import followed_py_dataset
 from trainers.data.data_source import DataSource
 from trainers.data.sample_order import permutation
 from trainers.process.script import python_random
@@ -69,15 +69,19 @@ class PyDatasetSource(DataSource):
             self.adapter.enqueuer.shuffle = False
         inner = self._reordered.inner
         whole = iterator.steps_per_epoch in (None, inner.num_batches)
-        self._followed = py_dataset_state.Followed(inner, whole_passes=whole)
+        self._followed = followed_py_dataset.Followed(inner, whole_passes=whole)
         self._ahead = python_random.Ahead(_of_all_threads)
         self._first = 0
         if self.adapter.enqueuer is None:  # else nobody knows who draws when
             self._reordered.asked_by = weakref.ref(self)
 
-    def asking(self, index: int) -> AbstractContextManager[None]:
+    @contextmanager
+    def asking(self, index: int) -> Iterator[None]:
         """Around the question for the batch ``index`` of what is left of the pass."""
-        return self._ahead.asked(self._first + index, trained=self.drawn)
+        number = self._first + index
+        own = self._followed.asked.asked(number, trained=self.drawn)
+        with own, self._ahead.asked(number, trained=self.drawn):
+            yield
 
     @override
     def random_state(self) -> python_random.State | None:
@@ -85,9 +89,15 @@ class PyDatasetSource(DataSource):
         return self._ahead.at(self.drawn)
 
     @override
+    def changed_by_asking(self) -> list[Any]:
+        """What of the dataset's own changes as it is asked for batches."""
+        return self._followed.changed_by_asking()
+
+    @override
     def begin(self) -> Any:
         """A new pass: nothing was asked for yet."""
         self._ahead.begin()
+        self._followed.asked.begin()
         return super().begin()
 
     @override
@@ -103,7 +113,7 @@ class PyDatasetSource(DataSource):
     @override
     def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:
         """The dataset's own attributes."""
-        saved = self._followed.tensors(drawn=self.drawn > 0, done=done)
+        saved = self._followed.tensors(drawn=self.drawn, done=done)
         told = self._followed.why_not_exact()
         if self._ahead.shared:
             told.append(
@@ -131,6 +141,7 @@ class PyDatasetSource(DataSource):
         self._reordered.order = order[drawn:]
         self._first = drawn
         self._ahead.begin()
+        self._followed.asked.begin()
 
     @override
     def resume(self, *, begun: int, drawn: int) -> Any:

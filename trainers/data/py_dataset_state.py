@@ -5,14 +5,14 @@ a pass began: batches are asked for ahead of training, so a later one belongs to
 What is large is the data themselves: it is not saved, but looked at.
 """
 
+import contextlib
 import hashlib
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import keras
 import numpy as np
 
 from trainers.backends import keras_compat
@@ -20,6 +20,8 @@ from trainers.backends.selected import backend
 from trainers.data import data_fingerprint
 from trainers.snapshots.tensor_image import Tensor, of_array
 from trainers.state import callback_state, decode, encode
+from trainers.state.hidden import fingerprint
+from trainers.state.hidden.fingerprint import Mark
 from trainers.state.iterator_state import NoWayBackError
 from trainers.state.references import UntrustedNameError
 
@@ -36,27 +38,9 @@ PADDED_BYTES = 4096
 PLACES = (str, bytes, pathlib.PurePath)
 """Names and paths may be those of this process: they are saved only once they change."""
 
-ASKED = (
-    "the PyDataset {} changes its own state as it is asked for batches, which happens"
-    " ahead of training: after a restart samples are neither repeated nor skipped, but"
-    " what it draws may differ"
-)
-LARGE = (
-    "the PyDataset {} changes {} from epoch to epoch, which is too large to be saved with"
-    " the state: after a restart its batches may be others (change the order of an index"
-    " instead)"
-)
-UNKNOWN = (
-    "the PyDataset {} has an on_epoch_begin or on_epoch_end of its own and keeps {} in"
-    " {}, which cannot be saved: after a restart its batches may be others"
-)
 STUCK = (
     "the PyDataset {} has a value in {} that cannot be put where it was ({}): its"
     " batches may be others"
-)
-PARTS = (
-    "the PyDataset {} has an on_epoch_begin or on_epoch_end of its own, and an epoch is"
-    " no whole pass (steps_per_epoch): after a restart its batches may be others"
 )
 
 
@@ -70,6 +54,18 @@ class PyDatasetState:
     """What is not saved, by a mark that changes with it; None: not looked into."""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     """What cannot be saved: its type."""
+    marks: Mapping[str, Mark] = field(default_factory=dict[str, Mark])
+    """Of that, what changes with it."""
+
+    @property
+    def array_bytes(self) -> int:
+        """Of what is saved."""
+        return sum(one.nbytes for one in self.tensors)
+
+    @property
+    def seen(self) -> tuple[Any, ...]:
+        """What is not saved, as far as it was looked at."""
+        return dict(self.large), dict(self.missing), dict(self.marks)
 
     def same(self, other: "PyDatasetState") -> bool:
         """Whether nothing that is saved changed."""
@@ -79,36 +75,78 @@ class PyDatasetState:
         )
 
 
-def capture(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
-    """The state of ``dataset`` now; ``places``: as ``places_of``, when it was new."""
+def changed_names(before: PyDatasetState, after: PyDatasetState) -> set[str]:
+    """The attributes that are saved of both, and are not the same."""
+    ours, theirs = _by_name(before), _by_name(after)
+    return {name for name in ours if ours[name] != theirs.get(name)}
+
+
+def _by_name(state: PyDatasetState) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for index, (name, value) in enumerate(json.loads(state.text).items()):
+        prefix = _prefix(index)
+        own = [one for one in state.tensors if one.name.startswith(prefix)]
+        found[name] = value, [(one.layout, one.read().tobytes()) for one in own]
+    return found
+
+
+def _prefix(index: int) -> str:
+    return f"data/{index:04d}/"
+
+
+def changeable_in(dataset: Any, names: Collection[str]) -> list[Any]:
+    """All that can change in these attributes, by which something else may have it."""
+    met = encode.Met()
+    encoder = _encoder(_prefix(0), met)
+    for name in names:
+        with contextlib.suppress(encode.UnencodableError):
+            encoder.encode(vars(dataset).get(name))
+    return met.values()
+
+
+def _encoder(prefix: str, met: encode.Met | None = None) -> encode.StateEncoder:
+    return encode.StateEncoder(
+        prefix,
+        array_of=backend.values.framework_array,
+        kind_of=backend.values.kind_of,
+        refers=callback_state.refers,
+        met=met,
+    )
+
+
+def capture(
+    dataset: Any, *, places: Mapping[str, Any], marked: bool = True
+) -> PyDatasetState:
+    """The state of ``dataset`` now; ``places``: as ``places_of``, when it was new.
+    ``marked``: what is not saved is looked at, too."""
     saved: dict[str, Any] = {}
     tensors: list[Tensor] = []
-    large, missing = {}, {}
+    large, missing, marks = {}, {}, {}
     for name, value in getattr(dataset, "__dict__", {}).items():
         if name in keras_compat.PY_DATASET_SETTINGS or (
             name in places and places[name] == value
         ):
             continue
-        encoder = encode.StateEncoder(
-            f"data/{len(saved):04d}/",
-            array_of=backend.values.framework_array,
-            kind_of=backend.values.kind_of,
-            refers=callback_state.refers,
-        )
+        encoder = _encoder(_prefix(len(saved)))
         try:
             encoded = None if _is_long(value) else encoder.encode(value)
         except encode.UnencodableError as error:
             if not callback_state.refers(value):
                 missing[name] = str(error)
+                marks[name] = fingerprint.of(value) if marked else None
             continue
         if _is_long(value) or _size(encoded, encoder.tensors) > MOST_BYTES:
-            large[name] = _mark(value)
+            large[name] = _mark(value) if marked else None
             continue
         saved[name] = encoded
         tensors += [of_array(one.name, np.array(one.read())) for one in encoder.tensors]
     text = json.dumps(saved).encode()
     return PyDatasetState(
-        text=text, tensors=tuple(tensors), large=large, missing=missing
+        text=text,
+        tensors=tuple(tensors),
+        large=large,
+        missing=missing,
+        marks=marks,
     )
 
 
@@ -143,71 +181,6 @@ def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> list[str]:
         except (NoWayBackError, UntrustedNameError) as error:
             told.append(STUCK.format(type(dataset).__name__, name, error))
     return told
-
-
-def has_hooks(dataset: Any) -> bool:
-    """Whether its class does something between epochs."""
-    own, base = type(dataset), keras.utils.PyDataset
-    names = ("on_epoch_begin", "on_epoch_end")
-    return any(getattr(own, name) is not getattr(base, name) for name in names)
-
-
-class Followed:
-    """The state of one dataset through the passes of a ``fit``."""
-
-    def __init__(self, dataset: Any, *, whole_passes: bool) -> None:
-        """``dataset`` as the script made it; ``whole_passes``: an epoch is one pass."""
-        self._dataset, self._whole_passes = dataset, whole_passes
-        self._name = type(dataset).__name__
-        self._places = places_of(dataset)
-        self._hooks = has_hooks(dataset)
-        self._state = self._capture()
-        self._asked = False
-        self._changed: list[str] = []
-        self._stuck: list[str] = []
-        self._inside = False
-
-    def _capture(self) -> PyDatasetState:
-        return capture(self._dataset, places=self._places)
-
-    def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
-        """The pass that is resumed began with this."""
-        self._stuck = put_back(self._dataset, stored)
-        self._state = PyDatasetState()
-
-    def pass_began(self) -> None:
-        """``on_epoch_begin`` is done: this is what the pass is made of."""
-        before, self._state = self._state, self._capture()
-        self._asked = False
-        for name, mark in self._state.large.items():
-            if name in before.large and before.large[name] != mark:
-                self._changed.append(name)
-
-    def tensors(self, *, drawn: bool, done: bool) -> list[Tensor]:
-        """What to save: of the pass that runs, or of now where the fit is ``done``."""
-        if done:
-            self._state = self._capture()
-        elif drawn and not self._asked:
-            self._asked = True
-            self._inside = self._inside or not self._state.same(self._capture())
-        return tensors_of(self._state)
-
-    def why_not_exact(self) -> list[str]:
-        """A sentence for each reason known by now."""
-        told = [LARGE.format(self._name, name) for name in self._changed]
-        told += self._stuck
-        if self._inside:
-            told.append(ASKED.format(self._name))
-        if not self._hooks:
-            return told
-        if not self._whole_passes:
-            told.append(PARTS.format(self._name))
-        unknown = {
-            name: "an object" for name, mark in self._state.large.items() if not mark
-        }
-        for name, kind in {**unknown, **self._state.missing}.items():
-            told.append(UNKNOWN.format(self._name, kind, name))
-        return told
 
 
 def _is_long(value: Any) -> bool:

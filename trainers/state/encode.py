@@ -78,6 +78,10 @@ class Met:
         """Whether it was met before."""
         return id(value) in self._nodes
 
+    def values(self) -> list[Any]:
+        """All that was met, in that order."""
+        return [value for value, _ in self._nodes.values()]
+
     def again(self, value: Any) -> dict[str, Any] | None:
         """What stands for ``value``, if it was met before."""
         _, node = self._nodes.get(id(value), (None, None))

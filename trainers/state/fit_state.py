@@ -5,7 +5,7 @@ variables (the last batch logs: without them an epoch resumed at its end has no 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,12 @@ def _random_state(of_data: python_random.State | None) -> dict[str, Any]:
     }
 
 
+SHARED = (
+    "the data change what callbacks or functions of the script have, too, as they are asked"
+    " for batches, which happens ahead of training: after a restart it may differ"
+)
+
+
 def _set_random_state(state: dict[str, Any]) -> list[str]:
     # Keras' global generator, where it is made for this, draws its seed from Python's.
     told = backend.random.put_back(state)
@@ -53,12 +59,14 @@ def capture(
     local: dict[str, Any],
     *,
     of_data: python_random.State | None = None,
+    apart: Collection[Any] = (),
     hidden: HiddenState | None = None,
 ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
     """The state as JSON, its tensors (read when copied), and what is not in it.
 
     ``local``: what ``fit`` itself knows (position, last logs). ``of_data``: the global
     generators as they belong to this step, where data drew from them ahead of it.
+    ``apart``: what data that are asked ahead of it change; they save it themselves.
     ``hidden``: what else training changes, where that is followed.
     """
     variables, missing = variable_state.storable(model)
@@ -92,6 +100,8 @@ def capture(
     else:
         state[KEY], more, changed = hidden.capture(places, met)
         tensors, told = tensors + more, told + changed
+    if any(one in met for one in apart):
+        told.append(SHARED)
     return state, tensors, missing + told
 
 

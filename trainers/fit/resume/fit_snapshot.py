@@ -57,6 +57,7 @@ def capture(
         callback_state.of_fit(call.callbacks, call.model),
         _local(parts),
         of_data=source.random_state(),
+        apart=source.changed_by_asking(),
         hidden=parts.hidden,
     )
     of_data, why_not = source.state(done=fit_done)

@@ -89,6 +89,11 @@ def of_call(
     given = {"data": data, "validation data": validation_data}
     loaded = given.items() if backend.fit.LOADS else ()
     more = [part for path, one in loaded for part in torch_loaders.parts(one, path)]
+    if (
+        isinstance(validation_data, keras.utils.PyDataset)
+        and validation_data is not own
+    ):
+        more.append(("validation data", validation_data))  # a whole pass at a time
     return HiddenState(model, callbacks, own, more)
 
 
@@ -146,7 +151,9 @@ class HiddenState:
             self._variables_of_data = watched_variables.marks_of(of_data)
 
     def _look(self) -> Reached:
-        found = reachable.reachable(self._model, self._callbacks, self._more)
+        found = reachable.reachable(
+            self._model, self._callbacks, self._more, apart=self._dataset
+        )
         generator = backend.hidden.global_generator()
         if generator is not None:
             found.variables.setdefault(GLOBAL_GENERATOR, generator)

@@ -65,13 +65,18 @@ class Reached:
 
 
 def reachable(
-    model: Any, callbacks: Iterable[Any], more: Iterable[tuple[str, Any]] = ()
+    model: Any,
+    callbacks: Iterable[Any],
+    more: Iterable[tuple[str, Any]] = (),
+    *,
+    apart: Any = None,
 ) -> Reached:
     """What a ``fit`` of ``model`` can reach; ``more``: other things it calls, by path.
+    ``apart``: a dataset that is followed by itself.
 
     The attributes of ``callbacks`` are saved elsewhere: only what they lead to is here.
     """
-    walk = _Walk(model)
+    walk = _Walk(model, apart)
     walk.follow("model", model)
     for one in callbacks:
         walk.follow_callback(one)
@@ -88,7 +93,7 @@ def reachable_from_data(dataset: Any) -> Reached:
 
 
 class _Walk:
-    def __init__(self, trained: Any) -> None:
+    def __init__(self, trained: Any, apart: Any = None) -> None:
         self._trained = trained
         self._owners: dict[str, Owner] = {}
         self._variables: dict[int, tuple[str, Any]] = {}
@@ -100,7 +105,7 @@ class _Walk:
                 id(backend.values.tensor_of(one))
                 for _, one in backend.variables.listed(trained)
             }
-        self._seen: dict[int, Any] = {}
+        self._seen: dict[int, Any] = {id(apart): apart}
         self._classes: set[type] = set()
         self._below: set[int] = set()
         """``id`` of the layers of the model that is trained: it has their variables."""

@@ -12,7 +12,7 @@ import pytest
 from tests.certify.certify import run_rows, short
 from tests.certify.table import TABLE
 from tests.support.zygote import Zygote
-from trainers.data import py_dataset_state
+from trainers.data import followed_py_dataset, py_dataset_state
 
 
 @pytest.mark.slow
@@ -103,9 +103,11 @@ def test_an_iterator_goes_on_and_one_that_cannot_is_told() -> None:
     assert "further on" in told
 
 
-def followed(dataset: Any, *, whole_passes: bool = True) -> py_dataset_state.Followed:
+def followed(
+    dataset: Any, *, whole_passes: bool = True
+) -> followed_py_dataset.Followed:
     """In its first pass, and nothing drawn."""
-    run = py_dataset_state.Followed(dataset, whole_passes=whole_passes)
+    run = followed_py_dataset.Followed(dataset, whole_passes=whole_passes)
     run.pass_began()
     return run
 
@@ -115,7 +117,7 @@ def test_what_may_not_be_exact_is_told() -> None:
     big, model = np.zeros(300_000), keras.Sequential()
     fine = followed(Mixing(x=big, model=model, function=len, order=np.arange(9)))
     assert fine.why_not_exact() == []
-    assert sum(one.nbytes for one in fine.tensors(drawn=True, done=False)) < 5000
+    assert sum(one.nbytes for one in fine.tensors(drawn=1, done=False)) < 5000
     unknown = followed(Mixing(letters=(one for one in string.ascii_letters)))
     (told,) = unknown.why_not_exact()
     assert "Mixing has an on_epoch_begin or on_epoch_end" in told
@@ -144,9 +146,110 @@ def test_state_that_batches_change_is_told() -> None:
     """It runs ahead of training: kept is what the pass began with."""
     one = Mixing(rng=np.random.default_rng(3))
     run = followed(one)
-    first = [tensor.read().tobytes() for tensor in run.tensors(drawn=False, done=False)]
+    first = [tensor.read().tobytes() for tensor in run.tensors(drawn=0, done=False)]
     one.rng.random()
-    again = run.tensors(drawn=True, done=False)
+    again = run.tensors(drawn=1, done=False)
     assert [tensor.read().tobytes() for tensor in again] == first
     (told,) = run.why_not_exact()
     assert "as it is asked for batches" in told
+
+
+def asked(
+    run: followed_py_dataset.Followed, numbers: range, draw: Any, *, trained: int = 0
+) -> list[Any]:
+    """What ``draw`` gave as the batches ``numbers`` were asked for."""
+    drawn = []
+    for number in numbers:
+        with run.asked.asked(number, trained=trained):
+            drawn.append(draw())
+    return drawn
+
+
+def put_back(run: followed_py_dataset.Followed, drawn: int, dataset: Any) -> None:
+    """Into ``dataset`` what is saved after ``drawn`` batches."""
+    tensors = run.tensors(drawn=drawn, done=False)
+    stored = {one.name: np.array(one.read()) for one in tensors}
+    assert py_dataset_state.put_back(dataset, stored) == []
+
+
+def test_what_it_draws_as_it_is_asked_belongs_to_a_batch() -> None:
+    """Asked for ahead of training, each batch is drawn again as it was."""
+    one = Mixing(rng=np.random.default_rng(3), counts=np.zeros(5), own=random.Random(4))  # noqa: S311  # no secret
+
+    def draw() -> Any:
+        one.counts[one.own.randrange(5)] += 1
+        return one.rng.random(), one.counts.tolist()
+
+    run = followed(one)
+    drawn = asked(run, range(6), draw, trained=1)
+    assert run.why_not_exact() == []
+    for number in (5, 1, 3):
+        put_back(run, number, one)
+        assert draw() == drawn[number]
+    assert set(map(type, run.changed_by_asking())) >= {
+        np.random.Generator, np.ndarray, random.Random,
+    }  # fmt: skip
+
+
+def test_what_begins_to_draw_in_a_later_pass() -> None:
+    """The first question of each pass tells."""
+    one = Mixing(rng=np.random.default_rng(3))
+    run = followed(one)
+    asked(run, range(3), lambda: None)
+    assert run.changed_by_asking() == []
+    run.asked.begin()
+    drawn = asked(run, range(3), one.rng.random)
+    put_back(run, 1, one)
+    assert one.rng.random() == drawn[1]
+    assert run.why_not_exact() == []
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"letters": (one for one in "abcd")},
+        {"letters": [{"many": index} for index in range(9000)]},
+        {"letters": np.zeros(300_000)},
+    ],
+    ids=["generator", "long", "large"],
+)
+def test_what_asking_changes_and_nobody_follows_is_told(
+    attributes: dict[str, Any],
+) -> None:
+    """It cannot be saved, or is too much to be looked at for each batch."""
+    one = Still(**attributes)
+
+    def draw() -> Any:
+        letters = one.letters
+        if isinstance(letters, list):
+            letters[0]["many"] += 1
+        elif isinstance(letters, np.ndarray):
+            letters += 1.0
+        else:
+            next(letters)
+
+    run = followed(one)
+    asked(run, range(2), draw)
+    (told,) = run.why_not_exact()
+    assert "as it is asked for batches" in told
+
+
+def test_a_callback_that_writes_into_what_draws_is_told() -> None:
+    """Which batches see it is a matter of timing."""
+    one = Mixing(rng=np.random.default_rng(3), scale=1.0)
+    run = followed(one)
+    asked(run, range(3), one.rng.random)
+    one.scale = 0.5
+    asked(run, range(3, 4), one.rng.random)
+    assert run.why_not_exact() != []
+
+
+def test_a_fit_that_ends_before_what_was_asked_for_is_told() -> None:
+    """How far that was depends on timing."""
+    one = Mixing(rng=np.random.default_rng(3))
+    run = followed(one)
+    asked(run, range(4), one.rng.random)
+    run.tensors(drawn=4, done=True)
+    assert run.why_not_exact() == []
+    run.tensors(drawn=3, done=True)
+    assert run.why_not_exact() != []
