@@ -164,6 +164,7 @@ HIDDEN = (
     _hidden("mapped", "an array in a file"),
     _hidden("table", "a table of pandas, changed in place"),
     _hidden("shared", "objects that a list and a dictionary share"),
+    _hidden("places", "names that go from variable to variable, and from row to row of a table"),
     _hidden("inner_optimizer", "what an optimizer of the script's within one that scales the"
         " loss keeps"),
     _hidden("library", "a function's cache, a context variable, attributes of a thread,"
@@ -302,6 +303,8 @@ TABLE = (
         " and steps_per_epoch", ledger=SAME, told="with workers"),
     CertifyRow(name="py_dataset_own_order", features="PyDataset with an order and a generator of"
         " its own, mixed between epochs; two fits", kills=5),
+    CertifyRow(name="py_dataset_own_random", memory=True, features="PyDataset that draws from a"
+        " generator of its own as it is asked, also as validation; two fits", kills=6),
     CertifyRow(name="py_dataset_global_random", memory=True, features="PyDataset that augments"
         " with np.random and random; two fits", kills=6),
     CertifyRow(name="py_dataset_framework_random", memory=True, features="PyDataset that augments"

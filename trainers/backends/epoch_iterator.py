@@ -112,6 +112,10 @@ Loop = Callable[[Any], Iterator[Any]]
 
 _adopt: list[Callable[[Any], Loop | None]] = []
 """Asked by each new iterator who it belongs to; the newest ``fit`` is the last."""
+Around = Callable[[Any], AbstractContextManager[None]]
+"""What is around the making of an iterator over the data that it is given."""
+_around: list[Around] = []
+"""Of the same ``fit``s."""
 
 
 class Supervised:
@@ -128,8 +132,10 @@ class Supervised:
     """Keras' own, until it is known who it belongs to."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        around = _around[-1] if _around else contextlib.nullcontext
         try:
-            super().__init__(*args, **kwargs)
+            with around(kwargs.get("x")):
+                super().__init__(*args, **kwargs)
         except Exception as error:
             allocation_subject.watch.note(error, OomSubject.DATA)
             raise
@@ -176,18 +182,23 @@ def leave(iterator: Any) -> None:
 
 
 @contextlib.contextmanager
-def adopting(adopt: Callable[[Any], Loop | None]) -> Iterator[None]:
-    """Within it, ``adopt(iterator)`` decides about each new epoch iterator.
+def adopting(
+    adopt: Callable[[Any], Loop | None], around: Around = contextlib.nullcontext
+) -> Iterator[None]:
+    """Within it, ``adopt(iterator)`` decides about each new epoch iterator, and
+    ``around(data)`` is around the making of each.
 
     It returns the loop of the iterator, which is given the iterator (to close over it
     would be a cycle, and keep the data until the garbage is collected), or None for
     Keras' own.
     """
     _adopt.append(adopt)
+    _around.append(around)
     try:
         yield
     finally:
-        _adopt.remove(adopt)
+        _adopt.pop()
+        _around.pop()
 
 
 def glance(iterator: Any, source: IteratedData) -> Iterator[Any]:

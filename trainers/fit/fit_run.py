@@ -38,6 +38,7 @@ from trainers.fit.telemetry.step_counter import Steps
 from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject
 from trainers.snapshots.run_progress import RunProgress
+from trainers.state import fit_state
 from trainers.state.hidden import baked_values, hidden_state
 
 
@@ -161,6 +162,13 @@ class FitRun:
         )
 
     # --- before the first step ---------------------------------------------------
+
+    def making(self, data: Any) -> contextlib.AbstractContextManager[None]:
+        """Around the making of an iterator over ``data``."""
+        validates = data is self._call.validation_data
+        if validates and self._validation.is_looked_at_again(data):
+            return fit_state.untouched(self.model, self._hidden)
+        return contextlib.nullcontext()
 
     def adopt(self, iterator: Any) -> Any:
         """The first epoch iterator that ``fit`` makes is that of the training data."""

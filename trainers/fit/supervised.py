@@ -171,7 +171,7 @@ def training(
     attempt.training.began(run)
     again = False
     try:
-        with epoch_iterator.adopting(run.adopt):
+        with epoch_iterator.adopting(run.adopt, around=run.making):
             yield callbacks
         run.finish()
         run.stopped()

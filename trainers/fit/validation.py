@@ -7,6 +7,8 @@ may share, is put where it was when a ``fit`` is resumed.
 from collections.abc import Iterator
 from typing import Any
 
+import keras
+
 from trainers.backends import keras_compat, tf_data
 
 
@@ -23,6 +25,12 @@ class Validation:
         """Go on from the position ``was``; ``given``: ``fit``'s validation data."""
         self._was = was
         tf_data.replay(given, made=was["begun"], used=was["used"])
+
+    def is_looked_at_again(self, given: Any) -> bool:
+        """Whether Keras' iterator over ``given``, the data of the validation, asks them for
+        batches again, to know their shapes, as one of an earlier attempt has."""
+        of_python = isinstance(given, keras.utils.PyDataset)
+        return of_python and self._iterator is None and self._was["begun"] > 0
 
     def position(self) -> dict[str, int]:
         """Iterators made of the data, and drawn from."""

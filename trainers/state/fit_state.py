@@ -4,8 +4,9 @@ JSON and tensors: variables, callbacks, random states, what ``fit`` keeps in loc
 variables (the last batch logs: without them an epoch resumed at its end has no loss).
 """
 
+import contextlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,23 @@ def restore(
     model.stop_training = state["stop_training"]
     decoder = _decoder_of_others(state, stored)
     return told + _set_random_state(decoder.decode(state["random"]))
+
+
+@contextlib.contextmanager
+def untouched(model: Any, hidden: HiddenState) -> Iterator[None]:
+    """What happens within changes neither random states nor what ``hidden`` follows, as far
+    as that has changed since ``fit`` began."""
+    variables = [variable for _, variable in variable_state.storable(model)[0]]
+    places = variable_state.Places(variables, hidden.named())
+    kept, tensors, _ = hidden.capture(places)
+    stored = {one.name: np.array(one.read()) for one in tensors}
+    random = _random_state(None)
+    yield
+    places = variable_state.Places(
+        variables, hidden.named(), moved=kept.get("moved", ())
+    )
+    hidden.restore({KEY: kept}, stored, places)
+    _set_random_state(random)
 
 
 def put_variables_back(

@@ -79,6 +79,30 @@ def py_dataset_own_order():
     finish(model, kept=kept)
 
 
+class Shaken(Numbers):
+    """Draws from a generator of its own as it is asked, and counts."""
+
+    def __init__(self, seed, **options):
+        super().__init__(**options)
+        self.rng, self.counts = np.random.default_rng(seed), np.zeros(8, int)
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        self.counts[index] += 1
+        moved = x[:, :WIDTH] + self.rng.normal(0.0, 0.3, (len(x), WIDTH))
+        return np.concatenate([moved * random.random(), x[:, WIDTH:]], 1), y
+
+
+def py_dataset_own_random():
+    seeded()
+    model, data, unseen = noisy(), Shaken(5), Shaken(6)
+    plateau = keras.callbacks.ReduceLROnPlateau(factor=0.9, patience=1)
+    how = {"validation_data": unseen, "callbacks": [plateau], "shuffle": False}
+    train(model, data, epochs=3, **how)
+    train(model, data, epochs=2, **how)
+    finish(model, kept=[one.rng.random() for one in (data, unseen)])
+
+
 class Augmented(Numbers):
     """Draws from the global generators as it is asked."""
 
