@@ -39,7 +39,8 @@ OTHER_COMPUTATION = (
     " taken"
 )
 WRITTEN = 3
-"""How state is written, by number: what is the same under two names is told since 2."""
+"""How state is written, by number: what is the same under two names is told since 2, and
+where arrays lie in each other since 3."""
 
 
 def computation_of(directive: Directive) -> str:
