@@ -7,7 +7,7 @@ it is kept for each batch that was asked for and not trained yet.
 
 import collections
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -20,8 +20,8 @@ MOST_TEXT_BYTES, MOST_ARRAY_BYTES = 64 << 10, 1 << 20
 class Capture(Protocol):
     """How a dataset's state is copied."""
 
-    def __call__(self, *, marked: bool) -> PyDatasetState:
-        """As it is now; ``marked``: with a look at what is not saved."""
+    def __call__(self, only: Collection[str] | None = None) -> PyDatasetState:
+        """As it is now; ``only``: of these attributes."""
         ...
 
 
@@ -59,34 +59,40 @@ class AskedState:
         if self.is_lost or not (judged or self.names):
             yield
             return
+        whole = self._capture() if judged else None
         with self._lock:
-            before = self._capture(marked=judged)
+            before = self._capture(self.names)
             while self._before and next(iter(self._before)) < trained:
                 self._before.popitem(last=False)
             self._before[number] = before
-        if self._after is not None and not self._after.same(before):
+        others = self._after is not None and not self._after.same(before)
+        if others or not _is_small(before):
             self.is_lost = True
         yield
-        after = self._capture(marked=judged)
-        if judged:
-            self._judge(before, after)
-        self._after = after if self.names else None
+        if whole is not None:
+            self._judge(number, whole)
+        self._after = self._capture(self.names) if self.names else None
 
-    def _judge(self, before: PyDatasetState, after: PyDatasetState) -> None:
-        self.names |= changed_names(before, after)
-        small = (
-            len(after.text) <= MOST_TEXT_BYTES and after.array_bytes <= MOST_ARRAY_BYTES
-        )
-        self.is_lost = self.is_lost or not (
-            (small or not self.names) and before.seen == after.seen
-        )
+    def _judge(self, number: int, before: PyDatasetState) -> None:
+        """Find what the question for batch ``number`` has changed."""
+        after = self._capture()
+        changed = changed_names(before, after)
+        if not changed <= self.names:
+            self.names |= changed
+            with self._lock:
+                self._before[number] = PyDatasetState()  # what the pass began with
+        self.is_lost = self.is_lost or before.seen != after.seen
 
     def at(self, trained: int) -> PyDatasetState:
-        """Its state before batch ``trained``, or now, where that was not asked for yet."""
+        """Those ``names`` before batch ``trained``, or now, where that was not asked for."""
         with self._lock:
             found = self._before.get(trained)
-            return self._capture(marked=False) if found is None else found
+            return self._capture(self.names) if found is None else found
 
     def is_ahead_of(self, trained: int) -> bool:
         """Whether batches were asked for that will not be trained, as these were all."""
         return bool(self.names) and any(one >= trained for one in self._before)
+
+
+def _is_small(state: PyDatasetState) -> bool:
+    return len(state.text) <= MOST_TEXT_BYTES and state.array_bytes <= MOST_ARRAY_BYTES

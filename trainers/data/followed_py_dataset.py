@@ -1,6 +1,6 @@
 """A ``PyDataset`` through the passes of a ``fit``: its own state, and what is not exact."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import keras
@@ -10,6 +10,7 @@ from trainers.data import py_dataset_state
 from trainers.data.asked_state import AskedState
 from trainers.data.py_dataset_state import PyDatasetState
 from trainers.snapshots.tensor_image import Tensor
+from trainers.state.hidden.fingerprint import Mark
 
 ASKED = (
     "the PyDataset {} changes its own state as it is asked for batches, which happens"
@@ -48,16 +49,15 @@ class Followed:
         self._places = py_dataset_state.places_of(dataset)
         self._hooks = has_hooks(dataset)
         self._state = self._capture()
-        self._asked = False
+        self._marks: Mapping[str, Mark] = {}
+        """Of its attributes, when the pass began."""
         self._changed: list[str] = []
         self._stuck: list[str] = []
         self._inside = False
         self.asked = AskedState(self._capture)
 
-    def _capture(self, *, marked: bool = True) -> PyDatasetState:
-        return py_dataset_state.capture(
-            self._dataset, places=self._places, marked=marked
-        )
+    def _capture(self, only: Collection[str] | None = None) -> PyDatasetState:
+        return py_dataset_state.capture(self._dataset, places=self._places, only=only)
 
     def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
         """The pass that is resumed began with this."""
@@ -68,7 +68,7 @@ class Followed:
     def pass_began(self) -> None:
         """``on_epoch_begin`` is done: this is what the pass is made of."""
         before, self._state = self._state, self._capture()
-        self._asked = False
+        self._marks = py_dataset_state.marks_of(self._dataset)
         for name, mark in self._state.large.items():
             if name in before.large and before.large[name] != mark:
                 self._changed.append(name)
@@ -79,12 +79,22 @@ class Followed:
         if done:
             self._state = self._capture()
             self._inside = self._inside or self.asked.is_ahead_of(drawn)
-        elif self.asked.names:
-            return py_dataset_state.tensors_of(self.asked.at(drawn))
-        elif drawn and not self._asked:
-            self._asked = True
-            self._inside = self._inside or not self._state.same(self._capture())
+        elif drawn:
+            self._inside = self._inside or self._has_changed()
+            newer = self.asked.at(drawn)
+            return py_dataset_state.tensors_of(self._state.with_newer(newer))
         return py_dataset_state.tensors_of(self._state)
+
+    def _has_changed(self) -> bool:
+        """Whether something has within the pass, but for what asking is known to change."""
+        try:
+            now, names = py_dataset_state.marks_of(self._dataset), self.asked.names
+        except RuntimeError:  # a dictionary that grows as it is asked, just now
+            return True
+        return any(
+            now.get(name) != self._marks.get(name)
+            for name in {*now, *self._marks} - names
+        )
 
     def changed_by_asking(self) -> list[Any]:
         """What it changes as it is asked for batches: nobody else may have it."""

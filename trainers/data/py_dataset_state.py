@@ -10,7 +10,7 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ SAMPLED = 64
 TEXT = "data/state"
 """Tensor with the attributes as JSON, padded, so that another epoch's has its size."""
 PADDED_BYTES = 4096
+ASKED = "data/asked"
+"""Before the names of tensors of what changes as it is asked for batches."""
 
 PLACES = (str, bytes, pathlib.PurePath)
 """Names and paths may be those of this process: they are saved only once they change."""
@@ -67,6 +69,17 @@ class PyDatasetState:
         """What is not saved, as far as it was looked at."""
         return dict(self.large), dict(self.missing), dict(self.marks)
 
+    def with_newer(self, other: "PyDatasetState") -> "PyDatasetState":
+        """This one, with the attributes that ``other``, of some only, has."""
+        ours, theirs = json.loads(self.text), json.loads(other.text)
+        gone = tuple(_prefix(at) for at, name in enumerate(ours) if name in theirs)
+        kept = [one for one in self.tensors if not one.name.startswith(gone)]
+        return replace(
+            self,
+            text=json.dumps({**ours, **theirs}).encode(),
+            tensors=(*kept, *other.tensors),
+        )
+
     def same(self, other: "PyDatasetState") -> bool:
         """Whether nothing that is saved changed."""
         return self.text == other.text and all(
@@ -90,8 +103,8 @@ def _by_name(state: PyDatasetState) -> dict[str, Any]:
     return found
 
 
-def _prefix(index: int) -> str:
-    return f"data/{index:04d}/"
+def _prefix(index: int, place: str = "data") -> str:
+    return f"{place}/{index:04d}/"
 
 
 def changeable_in(dataset: Any, names: Collection[str]) -> list[Any]:
@@ -115,10 +128,10 @@ def _encoder(prefix: str, met: encode.Met | None = None) -> encode.StateEncoder:
 
 
 def capture(
-    dataset: Any, *, places: Mapping[str, Any], marked: bool = True
+    dataset: Any, *, places: Mapping[str, Any], only: Collection[str] | None = None
 ) -> PyDatasetState:
     """The state of ``dataset`` now; ``places``: as ``places_of``, when it was new.
-    ``marked``: what is not saved is looked at, too."""
+    ``only``: these attributes, and without a look at what is not saved."""
     saved: dict[str, Any] = {}
     tensors: list[Tensor] = []
     large, missing, marks = {}, {}, {}
@@ -127,16 +140,18 @@ def capture(
             name in places and places[name] == value
         ):
             continue
-        encoder = _encoder(_prefix(len(saved)))
+        if only is not None and name not in only:
+            continue
+        encoder = _encoder(_prefix(len(saved), "data" if only is None else ASKED))
         try:
             encoded = None if _is_long(value) else encoder.encode(value)
         except encode.UnencodableError as error:
             if not callback_state.refers(value):
                 missing[name] = str(error)
-                marks[name] = fingerprint.of(value) if marked else None
+                marks[name] = fingerprint.of(value) if only is None else None
             continue
         if _is_long(value) or _size(encoded, encoder.tensors) > MOST_BYTES:
-            large[name] = _mark(value) if marked else None
+            large[name] = _mark(value) if only is None else None
             continue
         saved[name] = encoded
         tensors += [of_array(one.name, np.array(one.read())) for one in encoder.tensors]
@@ -148,6 +163,17 @@ def capture(
         missing=missing,
         marks=marks,
     )
+
+
+def marks_of(dataset: Any) -> dict[str, Mark]:
+    """What changes with each attribute that is small enough to be saved."""
+    return {
+        name: fingerprint.of(value)
+        for name, value in list(getattr(dataset, "__dict__", {}).items())
+        if name not in keras_compat.PY_DATASET_SETTINGS
+        and not (_is_long(value) or getattr(value, "nbytes", 0) > MOST_BYTES)
+        and not callback_state.refers(value)
+    }
 
 
 def places_of(dataset: Any) -> dict[str, Any]:

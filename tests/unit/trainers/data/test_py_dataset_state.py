@@ -234,14 +234,33 @@ def test_what_asking_changes_and_nobody_follows_is_told(
     assert "as it is asked for batches" in told
 
 
-def test_a_callback_that_writes_into_what_draws_is_told() -> None:
+@pytest.mark.parametrize("what", ["what it draws from", "another attribute"])
+def test_a_callback_that_writes_into_what_draws_is_told(what: str) -> None:
     """Which batches see it is a matter of timing."""
     one = Mixing(rng=np.random.default_rng(3), scale=1.0)
     run = followed(one)
     asked(run, range(3), one.rng.random)
-    one.scale = 0.5
+    run.tensors(drawn=1, done=False)
+    assert run.why_not_exact() == []
+    if what == "another attribute":
+        one.scale = 0.5
+    else:
+        one.rng.random()
     asked(run, range(3, 4), one.rng.random)
-    assert run.why_not_exact() != []
+    run.tensors(drawn=2, done=False)
+    (told,) = run.why_not_exact()
+    assert "as it is asked for batches" in told
+
+
+def test_a_long_list_of_files_is_not_looked_at_for_each_batch() -> None:
+    """Only what asking changes is: the rest is that of the pass."""
+    names = [f"images/{index:06d}.png" for index in range(9000)]
+    one = Mixing(rng=np.random.default_rng(3), names=names)
+    run = followed(one)
+    drawn = asked(run, range(3), one.rng.random)
+    put_back(run, 2, one)
+    assert one.rng.random() == drawn[2]
+    assert run.why_not_exact() == []
 
 
 def test_a_fit_that_ends_before_what_was_asked_for_is_told() -> None:
