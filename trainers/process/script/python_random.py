@@ -116,8 +116,8 @@ class Ahead:
             yield
             return
         judged = self._framework() if not self._was_asked else {}
-        before = self._state()
         with self._lock:
+            before = self._state()
             while self._before and next(iter(self._before)) < trained:
                 self._before.popitem(last=False)
             self._before[number] = before
@@ -168,14 +168,16 @@ class Ahead:
         )
 
     def at(self, trained: int) -> State | None:
-        """How those stood before batch ``trained`` that the data draw from; None: as they
-        stand now."""
+        """How those stood before batch ``trained`` that the data draw from, or stand where it
+        was not asked for yet; None: they draw from none."""
         with self._lock:
-            found = self._before.get(trained) if self._has_drawn else None
+            if not self._has_drawn:
+                return None
+            found = self._before.get(trained)
+            now = self._state()  # nothing begins to be asked meanwhile
             after = None if self._asking else self._after
             if found is not None and after is not None:
                 # Or training itself has drawn since.
-                self.shared = self.shared or not self._is_as(after, self._state())
-            if found is None or self.draws:
-                return found
-            return {name: found[name] for name in self._names}
+                self.shared = self.shared or not self._is_as(after, now)
+            found = now if found is None else found
+            return found if self.draws else {name: found[name] for name in self._names}

@@ -1,6 +1,7 @@
 """Whoever draws from the global generators ahead of training: as it belongs to a step."""
 
 import random
+import threading
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def asked(
 
 
 def test_each_batch_is_drawn_again_as_it_was() -> None:
-    """Of those that are not trained yet; after the last of them nothing is kept."""
+    """Of those that are not trained yet; after the last of them it is as it stands now."""
     ahead = Ahead()
     drawn = asked(ahead, range(LOOKED_AT + 9), trained=4)
     assert ahead.at(4) is not None
@@ -48,8 +49,36 @@ def test_each_batch_is_drawn_again_as_it_was() -> None:
     for number in (4, 9, LOOKED_AT + 8):
         put(ahead.at(number))
         assert draw() == drawn[number]
-    assert ahead.at(3) is None
-    assert ahead.at(LOOKED_AT + 9) is None
+    now = ahead.at(LOOKED_AT + 9)
+    assert now is not None
+    assert python_random.same(now, python_random.state())
+
+
+def test_a_batch_that_is_asked_for_while_a_snapshot_is_taken_waits() -> None:
+    """What it draws is not in the state that was read before it."""
+    eager, asking = random.Random(5), threading.Event()  # noqa: S311  # no secret
+    main = threading.current_thread()
+
+    def ask(number: int) -> None:
+        with ahead.asked(number, trained=1):
+            eager.random()
+
+    def framework() -> python_random.State:
+        if ahead_began.is_set() and threading.current_thread() is main:
+            asking.set()
+            thread.join(0.2)
+        return {"eager": eager.getstate()}
+
+    ahead, ahead_began = Ahead(framework), threading.Event()
+    ask(0)
+    before = eager.getstate()
+    thread = threading.Thread(target=lambda: asking.wait(5.0) and ask(1))
+    thread.start()
+    ahead_began.set()
+    now = ahead.at(1)
+    thread.join()
+    assert now == {"eager": before}
+    assert eager.getstate() != before
 
 
 def test_who_draws_nothing_is_not_asked_for_long() -> None:
