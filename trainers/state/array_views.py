@@ -57,6 +57,8 @@ def place_in(array: np.ndarray, owner: np.ndarray) -> dict[str, Any]:
 def at_place(owner: np.ndarray, place: Mapping[str, Any]) -> np.ndarray:
     """What ``place_in`` told the place of. Raises NoWayBackError: it is not in ``owner``."""
     memory = owner if owner.flags.c_contiguous else owner.T
+    if place["dtype"] not in DTYPES:
+        raise NoWayBackError(OUTSIDE)
     try:
         found: np.ndarray = np.ndarray(
             tuple(place["shape"]),

@@ -77,12 +77,14 @@ def test_so_many_beside_each_other_are_taken_to_share() -> None:
         {"at": 0, "shape": [2], "strides": [1 << 40]},
         {"at": 0, "shape": [-1], "strides": [8]},
         {"at": 0, "shape": [2, 2], "strides": [8]},
+        {"at": 0, "shape": [1], "strides": [8], "dtype": "object"},
+        {"at": 0, "shape": [1], "strides": [8], "dtype": "no such type"},
     ],
 )
 def test_what_a_snapshot_says_to_lie_outside(place: dict[str, Any]) -> None:
     """It may come from anybody."""
     with pytest.raises(NoWayBackError):
-        array_views.at_place(np.zeros(12), {**place, "dtype": "float64"})
+        array_views.at_place(np.zeros(12), {"dtype": "float64", **place})
 
 
 def test_a_part_that_cannot_be_written_to() -> None:
