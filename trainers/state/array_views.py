@@ -14,10 +14,11 @@ import numpy as np
 from trainers.snapshots.tensor_image import DTYPES, numpy_dtype
 from trainers.state.iterator_state import NoWayBackError
 
+MOST_TIMES = 2
+"""An array that has the memory of another is saved for it alone if it is no more than so
+many times as large: who keeps one row of each prediction does not want all of them saved."""
 SMALL_BYTES = 1 << 20
-"""An array that has the memory of others is saved for one of them if it is no larger, ..."""
-MOST_TIMES = 4
-"""... or no more than so many times as large as that one."""
+"""One that has the memory of several is if it is no larger."""
 OUTSIDE = "a part of an array is said to lie outside of it"
 _WORK = 10_000
 """Steps that are taken to find out whether two arrays have memory in common; beyond them,
@@ -40,7 +41,7 @@ def owner_of(array: Any) -> np.ndarray | None:
 
 def is_saved_with(array: np.ndarray, owner: np.ndarray) -> bool:
     """Whether ``owner``, whose memory it lies in, is not too large to be saved for it."""
-    return owner.nbytes <= max(SMALL_BYTES, MOST_TIMES * array.nbytes)
+    return owner.nbytes <= MOST_TIMES * array.nbytes
 
 
 def place_in(array: np.ndarray, owner: np.ndarray) -> dict[str, Any]:
@@ -89,6 +90,10 @@ class Parts:
         self._of: dict[int, list[tuple[int, int, np.ndarray]]] = {}
         """By the ``id`` of that one: first byte, the one behind the last, array; sorted."""
         self._longest = 0
+
+    def has_some_of(self, owner: np.ndarray) -> bool:
+        """Whether a part of ``owner`` was taken up."""
+        return id(owner) in self._of
 
     def add(self, array: np.ndarray, owner: np.ndarray) -> bool:
         """Take up ``array``, whose memory is that of ``owner``; whether it has some in

@@ -105,10 +105,14 @@ class Met:
             self._nodes[id(value)] = value, node
 
     def needs_whole(self, part: np.ndarray, whole: np.ndarray) -> bool:
-        """Whether ``part`` is saved with ``whole``, whose memory it lies in: that is small,
-        or saved already, or for another part that has some of it in common."""
-        small = array_views.is_saved_with(part, whole)
-        return small or whole in self or self._parts.add(part, whole)
+        """Whether ``part`` is saved with ``whole``, whose memory it lies in: that is not
+        much larger, or saved already, or for another part."""
+        if array_views.is_saved_with(part, whole) or whole in self:
+            return True
+        small = whole.nbytes <= array_views.SMALL_BYTES
+        if small and self._parts.has_some_of(whole):
+            return True
+        return self._parts.add(part, whole)
 
     def is_apart(
         self, part: np.ndarray, whole: np.ndarray, node: dict[str, Any]

@@ -104,11 +104,20 @@ LARGE = 1000, 1000
 
 
 def test_small_parts_of_a_large_array_are_saved_alone() -> None:
-    """Nobody else may have the large one."""
+    """Nobody else may have the large one: a prediction of which one row is kept, say."""
     large = np.zeros(LARGE)
     told, stored = encoded(large[3], large[4], large[10:, 5])
     assert [one["!"] for one in told] == ["array"] * 3
     assert sum(one.nbytes for one in stored.values()) < large.nbytes // 100
+
+
+def test_parts_of_a_small_array_are_saved_with_it() -> None:
+    """From the second on: its rows, say."""
+    small = np.zeros((100, 3))
+    told, stored = encoded([*small], np.zeros((100, 3))[5])
+    assert [one["!"] for one in told[0]] == ["view"] * 100
+    assert told[1]["!"] == "array"
+    assert sum(one.nbytes for one in stored.values()) == small.nbytes + 2 * 24
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (2, 1, 0)])
