@@ -59,7 +59,9 @@ def test_a_batch_that_is_asked_for_while_a_snapshot_is_taken_waits() -> None:
     eager, asking = random.Random(5), threading.Event()  # noqa: S311  # no secret
     main = threading.current_thread()
 
-    def ask(number: int) -> None:
+    def ask(number: int, *, ready: threading.Event | None = None) -> None:
+        if ready is not None:
+            ready.wait(5.0)
         with ahead.asked(number, trained=1):
             eager.random()
 
@@ -72,7 +74,7 @@ def test_a_batch_that_is_asked_for_while_a_snapshot_is_taken_waits() -> None:
     ahead, ahead_began = Ahead(framework), threading.Event()
     ask(0)
     before = eager.getstate()
-    thread = threading.Thread(target=lambda: asking.wait(5.0) and ask(1))
+    thread = threading.Thread(target=ask, args=[1], kwargs={"ready": asking})
     thread.start()
     ahead_began.set()
     now = ahead.at(1)
