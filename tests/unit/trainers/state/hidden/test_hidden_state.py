@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.hidden_scripts import Script, network, resumed
-from trainers.state import variable_state
+from trainers.state import fit_state, variable_state
 from trainers.state.hidden import hidden_state
 from trainers.state.variable_state import Places
 
@@ -585,6 +585,74 @@ def test_a_layer_that_augments_the_data_draws_ahead_of_training() -> None:
     (told,) = hidden.capture(places)[2]
     assert "flip" in told
     assert "ahead of training" in told
+
+
+class Unseen(keras.utils.PyDataset):
+    """Validation data that draw from a generator of their own, and from NumPy's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rng, self.asked = np.random.default_rng(3), 0
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        self.asked += 1
+        scale = self.rng.random() + np.random.random()  # noqa: NPY002  # the global one
+        return np.full((2, 2), scale), np.zeros((2, 1))
+
+
+def test_what_validation_data_change_goes_on_where_it_was() -> None:
+    """A pass over them is over when training goes on."""
+    model, first, second = network(), Unseen(), Unseen()
+    hidden = hidden_state.of_call(model, [], batches(), first)
+    first[0], first[1]
+    state, tensors, told = hidden.capture(Places([]))
+    assert told == []
+    stored = {one.name: np.array(one.read()) for one in tensors}
+    other = hidden_state.of_call(model, [], batches(), second)
+    assert other.restore({hidden_state.KEY: state}, stored, Places([])) == []
+    assert (second.asked, second.rng.random()) == (2, first.rng.random())
+
+
+def test_validation_data_that_are_looked_at_again_stand_where_they_stood() -> None:
+    """Keras asks them for two batches before it validates first, in each process."""
+    model, unseen = network(), Unseen()
+    hidden = hidden_state.of_call(model, [], batches(), unseen)
+    unseen[0]
+    with fit_state.untouched(model, hidden):
+        drawn = unseen[0][0], unseen[1][0]
+    assert unseen.asked == 1
+    again = unseen[0][0], unseen[1][0]
+    assert np.array_equal(drawn, again)
+
+
+def test_the_data_that_are_trained_on_are_not_looked_into() -> None:
+    """By way of a callback either: they save themselves what belongs to a step."""
+    data = Unseen()
+    holder = keras.callbacks.LambdaCallback()
+    holder.data = data
+    hidden = hidden_state.of_call(network(), [holder], data, data)
+    data[0]
+    state, _, told = hidden.capture(Places([]))
+    assert (state["values"], told) == ({}, [])
+
+
+def test_what_the_data_draw_from_and_a_callback_has_is_told() -> None:
+    """It is saved once as it was for a step, and once as it stands ahead of training."""
+    shared, own = np.random.default_rng(3), np.random.default_rng(4)
+    holder = keras.callbacks.LambdaCallback()
+    holder.rng = shared
+    model = network()
+    model.stop_training = False
+
+    def told_of(apart: Any) -> list[str]:
+        return fit_state.capture(model, [holder], {}, apart=apart)[2]
+
+    assert told_of([own]) == []
+    (told,) = told_of([shared])
+    assert "callbacks or functions of the script have, too" in told
 
 
 def batches() -> Iterator[Any]:
