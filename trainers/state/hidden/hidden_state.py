@@ -30,12 +30,14 @@ from trainers.state.hidden.fingerprint import Mark
 from trainers.state.hidden.library_state import UnsavedCache
 from trainers.state.hidden.marks import (
     Name,
+    arrays_held,
     changed,
     flat,
     mark_of_table,
     marks_of,
     nested,
     plain_values,
+    unchanged,
     values_of,
 )
 from trainers.state.hidden.owner import Owner
@@ -250,7 +252,7 @@ class HiddenState:
         baked = sorted(self._baked.names)
         told += baked_values.told_of(baked)
         traced = self._baked.capture(values, encoder.encode)
-        encoder.met.join(_arrays_held(found, values))
+        encoder.met.join(arrays_held(found, values))
         compiled, why_not = self._compilation.capture()
         told += why_not
         state = {
@@ -498,29 +500,10 @@ def _met_again(
     memory of that."""
     return {
         name: [encoder.encode(value)]
-        for name, value in _unchanged(found, values)
+        for name, value in unchanged(found, values)
         if isinstance(value, decode.CHANGEABLE_TYPES)
         and (encoder.has_met(value) or encoder.has_met(array_views.owner_of(value)))
     }
-
-
-def _arrays_held(found: Reached, values: Mapping[Name, Any]) -> dict[int, Name]:
-    """Where the arrays are that have not changed, by ``id``."""
-    return {
-        id(value): name
-        for name, value in _unchanged(found, values)
-        if isinstance(value, np.ndarray)
-    }
-
-
-def _unchanged(
-    found: Reached, values: Mapping[Name, Any]
-) -> Iterator[tuple[Name, Any]]:
-    """What is not among the ``values`` to save."""
-    for owner in found.owners.values():
-        for name, value in values_of(owner):
-            if (owner.path, name) not in values:
-                yield (owner.path, name), value
 
 
 def _node(encoded: Any, nodes: Mapping[str, Any]) -> Any:

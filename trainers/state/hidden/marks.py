@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from trainers.backends.selected import backend
 from trainers.state import encode, object_state, pandas_state
 from trainers.state.hidden import fingerprint
@@ -64,6 +66,23 @@ def changed(
             place = (path, name)
             if place not in marks or marks[place] != _mark(value):
                 yield place, value
+
+
+def unchanged(found: Reached, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
+    """What is not among the ``values`` to save."""
+    for owner in found.owners.values():
+        for name, value in values_of(owner):
+            if (owner.path, name) not in values:
+                yield (owner.path, name), value
+
+
+def arrays_held(found: Reached, values: Mapping[Name, Any]) -> dict[int, Name]:
+    """Where the arrays are that have not changed, by ``id``."""
+    return {
+        id(value): name
+        for name, value in unchanged(found, values)
+        if isinstance(value, np.ndarray)
+    }
 
 
 def mark_of_table(table: Any) -> fingerprint.Mark:
