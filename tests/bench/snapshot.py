@@ -226,12 +226,16 @@ class Window:
 
 KINDS = ("none", "memory", "both")
 ROUNDS = 10
-"""With fewer nothing is said."""
+"""With fewer a training is left out."""
 
 
 class Windows(keras.callbacks.Callback):
     """Windows with no snapshot, with one in memory, and with one in both tiers; each of
-    those is taken as its window begins. Every round has one of each, turned about."""
+    those is taken as its window begins. Every round has one of each, turned about.
+
+    A window takes so many ``seconds``, half of an epoch at most: else a fast machine would
+    end none.
+    """
 
     def __init__(self, attempt: Attempt, *, seconds: float, rounds: int) -> None:
         super().__init__()
@@ -257,7 +261,8 @@ class Windows(keras.callbacks.Callback):
         now, used = time.perf_counter(), time.process_time()
         if self._window is not None:
             self._window.steps += 1
-            if now - self._began < self._seconds:
+            several = self._window.steps < self.params["steps"] // 2
+            if several and now - self._began < self._seconds:
                 return
             self._window.seconds = now - self._began
             self._window.used = used - self._used
@@ -293,12 +298,13 @@ def _taking(planned: SnapshotSchedule, kind: str) -> SnapshotSchedule:
 
 
 def _spread(values: list[float]) -> tuple[float, float]:
-    """The mean without the outermost tenth at each end, and its standard error."""
+    """The mean without the outermost tenth at each end, and its standard error (Tukey and
+    McLaughlin, 1963)."""
     ordered = sorted(values)
     cut = len(ordered) // 10
     inner = ordered[cut : len(ordered) - cut]
     winsorized = [min(max(value, inner[0]), inner[-1]) for value in values]
-    error = statistics.stdev(winsorized) / (0.8 * len(values) ** 0.5)  # Tukey, 1963
+    error = statistics.stdev(winsorized) / (0.8 * len(values) ** 0.5)
     return statistics.mean(inner), error
 
 
@@ -338,6 +344,7 @@ def speed(name: str, model: Any, data: Any, directory: Path, **options: Any) -> 
             f" {scatter * 1e3:.2f}), processor time {used * 1e3:.2f} ms ({of_used * 1e3:.2f});"
             f" one every {planned:.2f} s: {lost / planned:.2%} (+- {scatter / planned:.2%})"
         )
+        # One on disk stands for one in memory, too: its whole cost is a little too much.
         share += lost / planned
         error = (error**2 + (scatter / planned) ** 2) ** 0.5
     print(f"  together {share:.2%} (+- {error:.2%}) of the time; {plan.because}")
@@ -410,7 +417,9 @@ def main() -> None:
         ("large", large, 2.0),
     ):
         rounds = int(options.seconds / window / len(KINDS))
-        if rounds >= ROUNDS:
+        if rounds < ROUNDS:
+            print(f"\n{name}: left out, too few seconds for {ROUNDS} rounds")
+        else:
             keras.utils.clear_session()
             directory = Path(tempfile.mkdtemp(prefix="trainwarden-bench-"))
             model, data = made()
