@@ -171,9 +171,10 @@ class DirectAttempt(LaunchedAttempt):
 
 
 def _started_early(
-    spec: Spec, given: dict[str, str], *, directory: Path, detached: bool
+    spec: Spec, given: dict[str, str], *, plan: bytes, directory: Path, detached: bool
 ) -> tuple[Child, socket.socket]:
-    """A shim whose process waits, and what we speak to that by. Raises OSError."""
+    """A shim whose process waits and was told its ``plan``, and what we speak to that by.
+    Raises OSError."""
     channel, theirs = socket.socketpair()
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -196,6 +197,13 @@ def _started_early(
         os.close(descriptor)
         theirs.close()
     channel.settimeout(0.0)
+    try:
+        channel.sendall(plan)
+    except OSError:
+        channel.close()
+        shim.send(signal.SIGKILL)
+        shim.close()
+        raise
     return shim, channel
 
 
@@ -259,9 +267,12 @@ class DirectLauncher(Launcher):
             directory = Path(tempfile.mkdtemp(dir=paths.standby))
             (directory / "dumps").mkdir(mode=0o700)
             shim, channel = _started_early(
-                spec, given, directory=directory, detached=self.detached
+                spec,
+                given,
+                plan=plan,
+                directory=directory,
+                detached=self.detached,
             )
-            channel.sendall(plan)
         except OSError as error:
             message = f"it cannot be started: {error.strerror}"
             raise LaunchError(message) from error

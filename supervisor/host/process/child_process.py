@@ -20,6 +20,23 @@ from typing_extensions import override
 READ_BYTES = 65536
 """At a time."""
 
+_unreaped: list[Popen[bytes]] = []
+"""Children that nobody watches any more, and that had not ended then."""
+
+
+def _reap() -> None:
+    """Those of them that have ended since: they would be zombies."""
+    for one in list(_unreaped):
+        if one.poll() is not None:
+            with contextlib.suppress(ValueError):  # another thread was faster
+                _unreaped.remove(one)
+
+
+def _let_go(process: Popen[bytes]) -> None:
+    """Nobody watches it any more: it is reaped with the next that is started."""
+    if process.poll() is None:
+        _unreaped.append(process)
+
 
 def wait_for(descriptors: Sequence[int], *, seconds: float) -> set[int]:
     """Those of ``descriptors`` that have something to read, after so long at most."""
@@ -79,6 +96,12 @@ class Child(Process):
     def ended(self) -> bool:
         """Whether it has ended; if so, it is reaped."""
         return self._process.poll() is not None
+
+    @override
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            _let_go(self._process)
+        Process.close(self)  # ``super()`` knows the class as it was without slots
 
 
 class TimeUpError(Exception):
@@ -179,6 +202,7 @@ def start(
     Raises:
         OSError: nothing was started.
     """
+    _reap()
     given = contextlib.nullcontext(complaints if isinstance(complaints, int) else None)
     with complaints.open("ab") if isinstance(complaints, Path) else given as errors:
         process = Popen(  # noqa: S603  # the command is ours, no shell
@@ -201,6 +225,7 @@ class Piped:
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None
     ) -> None:
         """Start it; its complaints go nowhere. Raises OSError."""
+        _reap()
         self._process = Popen(  # noqa: S603  # the command is ours, no shell
             command,
             env=None if environment is None else dict(environment),
@@ -240,6 +265,7 @@ class Piped:
         self.kill()
         wait_for([self.exit], seconds=wait_seconds)
         ended = self.status() is not None
+        _let_go(self._process)
         self._stdout.close()
         os.close(self.exit)
         return ended

@@ -99,6 +99,9 @@ class NotificationSenders:
                 f"still being sent: the notification of {kinds}; what comes of it will"
                 f" stand in {self.directory / LOG}"
             )
+        for one in self._going:
+            one.child.close()
+        self._going.clear()
 
 
 def _failure(kind: str, because: str) -> str:

@@ -255,6 +255,9 @@ class Standby:
         """The run has ended: nothing of it is left."""
         self.end()
         self._gone(self._ending)
+        for one in self._ending:  # killed, and nobody looks any more
+            one.process.clear()
+        self._ending.clear()
         self._untell()
         self._leave_nothing()
 

@@ -1,5 +1,6 @@
 """The standby of a run: when there is none, and that it is said once."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ from supervisor.wire.paths import RunPaths
 from tests.support.directives import directive_of, spec_of
 from tests.support.lives import POLICY
 
+RUN_ID = f"a-run-{os.getpid()}"
+"""Tests of this file may run in several processes at a time, and look at all of them."""
 TRAINS = RunState(policy=POLICY, grace_seconds=1.0, phase=RunPhase.RUNNING, attempt=1)
 
 
@@ -62,7 +65,7 @@ class WatchedStandby:
         paths.attempt(1).root.mkdir(parents=True)
         write_json(paths.attempt(1).imports, {"imports": []})
         self.standby = Standby(
-            run_id="a-run",
+            run_id=RUN_ID,
             spec=self.spec,
             paths=paths,
             launcher=self.launcher,
@@ -81,7 +84,7 @@ class WatchedStandby:
     def expected(self) -> Directive:
         """What the next attempt would be told."""
         made = directive_of(self.spec, self.standby.paths, "j", attempt=2)
-        return replace(made, run_id="a-run")
+        return replace(made, run_id=RUN_ID)
 
     def look(self, run: RunState = TRAINS, *, seconds: float = LOOK_SECONDS) -> None:
         """Once, after so long."""
@@ -126,19 +129,19 @@ def test_it_is_spared_while_it_waits_and_ends_with_the_run(
     assert one.said == [
         "a standby for attempt 2 is started: it imports what this one imported"
     ]
-    marker = marker_of("a-run", 2)
+    marker = marker_of(RUN_ID, 2)
     assert MarkerScan().wait_for(marker) != {}
     for _ in range(2):  # what a search has found is believed for a while
-        assert one.scan.wait_for(marker_of("a-run")) == {}
-    assert one.launcher.left("a-run", job="j") is None
+        assert one.scan.wait_for(marker_of(RUN_ID)) == {}
+    assert one.launcher.left(RUN_ID, job="j") is None
     if ends:
         one.look(replace(TRAINS, stop=DrainRequested("Ctrl-C")))
     one.standby.finish()
     with subprocess.Popen(
-        ["/bin/sleep", "30"], env={MARKER: "a-run/2"}
+        ["/bin/sleep", "30"], env={MARKER: f"{RUN_ID}/2"}
     ) as attempt:  # whoever comes after it is not spared
         assert list(one.scan.wait_for(marker)) == [attempt.pid]
-        assert one.launcher.left("a-run", job="j") is not None
+        assert one.launcher.left(RUN_ID, job="j") is not None
         attempt.kill()
     assert MarkerScan().wait_for(marker) == {}
     assert not one.standby.paths.standby.exists()
@@ -210,7 +213,7 @@ def test_a_cold_start_waits_for_what_is_in_its_way(tmp_path: Path) -> None:
     one = WatchedStandby(tmp_path, launcher=OneAtATime())
     one.look()
     one.look(seconds=QUIET_SECONDS)
-    marker = marker_of("a-run", 2)
+    marker = marker_of(RUN_ID, 2)
     assert MarkerScan().wait_for(marker) != {}
     other = replace(one.expected(), attempt=3)
     paths = one.standby.paths.attempt(3)
@@ -268,9 +271,9 @@ def deaf(tmp_path: Path) -> Iterator[tuple[WatchedStandby, Deaf]]:
     one.look(seconds=QUIET_SECONDS)
     (made,) = launcher.made
     yield one, made
-    made.over = True
     one.standby.finish()
-    assert MarkerScan().wait_for(marker_of("a-run", 2)) == {}
+    assert made.shim.descriptor == made.channel.fileno() == -1  # all is given back
+    assert MarkerScan().wait_for(marker_of(RUN_ID, 2)) == {}
 
 
 def test_no_run_waits_long_for_another_ones_standby(
