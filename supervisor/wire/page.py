@@ -7,6 +7,7 @@ evidence. Every field is a signed 64-bit integer or a double; a field nobody kno
 is ``None`` on both sides (the smallest integer, or NaN, in the file).
 
 The file is preallocated: a sparse mapping on a full tmpfs would be SIGBUS in training.
+Its numbers are in the byte order of the machine, as writer and readers are on one.
 """
 
 import enum
@@ -14,6 +15,7 @@ import math
 import mmap
 import os
 import struct
+from array import array
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -31,7 +33,9 @@ PAGE_BYTES = 4096
 TRIES = 20
 """How often a reader looks for a moment in which nobody writes."""
 _UNKNOWN = -(2**63)
-_HEADER = struct.Struct("<8sQ")  # magic, sequence number
+_HEADER = struct.Struct("=8sQ")  # magic, sequence number
+_WORD = 8
+"""Bytes of each number."""
 
 
 class Phase(enum.IntEnum):
@@ -176,12 +180,18 @@ _LAYOUT = {
     **dict.fromkeys(_ADDED, "q"),
 }
 """The fields in the order of the file, and how each is packed."""
-_BODY = struct.Struct("<" + "".join(_LAYOUT.values()))
-_PLACES: dict[str, tuple[struct.Struct, int]] = {}
-"""Where each field lies in the file."""
+_BODY = struct.Struct("=" + "".join(_LAYOUT.values()))
+_PLACES: dict[str, tuple[int, int, str]] = {}
+"""Of each field its first word in the file, how many it has, and their format."""
+_words = _HEADER.size // _WORD
 for _name, _kind in _LAYOUT.items():
-    _before = sum(packing.size for packing, _ in _PLACES.values())
-    _PLACES[_name] = (struct.Struct("<" + _kind), _HEADER.size + _before)
+    _count = int(_kind[:-1] or 1)
+    _PLACES[_name] = _words, _count, _kind[-1]
+    _words += _count
+_SEQUENCE = len(MAGIC) // _WORD
+_STEP, _STEP_IN_EPOCH, _SAMPLES, _PROGRESS = (
+    _PLACES[name][0] for name in ("step", "step_in_epoch", "samples", "progress_ns")
+)
 
 
 def _decoded(values: Iterator[Any]) -> Page:
@@ -207,24 +217,38 @@ class PageWriter:
             self._map = mmap.mmap(descriptor, PAGE_BYTES)
         finally:
             os.close(descriptor)
+        self._map[: len(MAGIC)] = MAGIC
+        # Numbers are written through these: a fifth of what struct takes.
+        self._integers = memoryview(self._map).cast("q")
+        self._floats = memoryview(self._map).cast("d")
         self._sequence = 0
         self.set(**{name: getattr(Page(), name) for name in _LAYOUT})
 
     def set(self, **values: Any) -> None:
-        """Change the named fields and publish the page (3 µs for five fields)."""
-        self._sequence += 1
-        _HEADER.pack_into(self._map, 0, MAGIC, self._sequence)
+        """Change the named fields and publish the page."""
+        self._integers[_SEQUENCE] = self._sequence + 1
         for name, value in values.items():
-            packing, offset = _PLACES[name]
-            if isinstance(value, tuple):
-                packing.pack_into(self._map, offset, *value)
+            first, count, kind = _PLACES[name]
+            words = self._integers if kind == "q" else self._floats
+            if count > 1:
+                words[first : first + count] = memoryview(array(kind, value))
             elif value is None:
-                unknown = math.nan if packing.format == "<d" else _UNKNOWN
-                packing.pack_into(self._map, offset, unknown)
+                words[first] = _UNKNOWN if kind == "q" else math.nan
             else:
-                packing.pack_into(self._map, offset, value)
-        self._sequence += 1
-        _HEADER.pack_into(self._map, 0, MAGIC, self._sequence)
+                words[first] = value
+        self._sequence += 2
+        self._integers[_SEQUENCE] = self._sequence
+
+    def stepped(
+        self, *, step: int, step_in_epoch: int, samples: int, progress_ns: int
+    ) -> None:
+        """The same for the fields that change with each step: as fast as can be."""
+        words = self._integers
+        words[_SEQUENCE] = self._sequence + 1
+        words[_STEP], words[_STEP_IN_EPOCH] = step, step_in_epoch
+        words[_SAMPLES], words[_PROGRESS] = samples, progress_ns
+        self._sequence += 2
+        words[_SEQUENCE] = self._sequence
 
 
 class PageReader:

@@ -52,7 +52,8 @@ def measure(attempt: Attempt) -> None:
 
     def step() -> None:
         began = time.perf_counter() + FOREVER  # so that no look is due
-        collector.stepped(began=began, steps=1, batches=batches)
+        collector.count([(began, began, 1)])
+        collector.look(steps=1, batches=batches)
 
     for _ in range(10):
         step()

@@ -297,7 +297,7 @@ def _taking(planned: SnapshotSchedule, kind: str) -> SnapshotSchedule:
     )
 
 
-def _spread(values: list[float]) -> tuple[float, float]:
+def mean_and_error(values: list[float]) -> tuple[float, float]:
     """The mean without the outermost tenth at each end, and its standard error (Tukey and
     McLaughlin, 1963)."""
     ordered = sorted(values)
@@ -337,8 +337,8 @@ def speed(name: str, model: Any, data: Any, directory: Path, **options: Any) -> 
     ):
         kept = [one[kind] for one in rounds]
         pairs = list(zip(kept, plain, strict=True))
-        lost, scatter = _spread([one.lost(other) for one, other in pairs])
-        used, of_used = _spread([one.used_more(other) for one, other in pairs])
+        lost, scatter = mean_and_error([one.lost(other) for one, other in pairs])
+        used, of_used = mean_and_error([one.used_more(other) for one, other in pairs])
         print(
             f"  one to {tier} costs training {lost * 1e3:.2f} ms (standard error"
             f" {scatter * 1e3:.2f}), processor time {used * 1e3:.2f} ms ({of_used * 1e3:.2f});"

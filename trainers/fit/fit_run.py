@@ -34,12 +34,16 @@ from trainers.fit.resume.fit_snapshot import FitParts
 from trainers.fit.telemetry.first_fit_needs import FitSubject
 from trainers.fit.telemetry.fit_report import Report
 from trainers.fit.telemetry.phase_recorder import epochs_until_validation
-from trainers.fit.telemetry.step_counter import Steps
+from trainers.fit.telemetry.step_counter import DoneSteps, Steps
 from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import fit_state
 from trainers.state.hidden import baked_values, hidden_state
+
+LOOK_SECONDS = 0.03
+"""A step that comes sooner after a look is only counted: a look takes 0.05 ms, and nothing
+that it finds is wanted more often."""
 
 
 class FitRun:
@@ -75,8 +79,14 @@ class FitRun:
             else again.hidden
         )
         self._in_use: int | None = None
+        self._look_due = 0.0
+        """Steps that are done before are only counted (``perf_counter``)."""
+        self._done: list[DoneSteps] = []
+        """Since the last look."""
+        self._untraced = True
+        """Whether the train function may still be traced for the first time."""
         self._followed = 0.0
-        """Seconds that it took, of the step that was executed last, before callbacks."""
+        """Seconds that it took to follow the steps, since that was told last."""
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
@@ -323,6 +333,7 @@ class FitRun:
     def at_epoch_begin(self, *, resumed: bool) -> None:
         """Right before the first step of an epoch, or the first after a restore."""
         self._between_epochs = False
+        self._look_due = 0.0
         if self._attempt.phase is Phase.BETWEEN:
             self._attempt.enter(self._attempt.phase_at(self._session.step))
         if not resumed:
@@ -343,6 +354,7 @@ class FitRun:
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
         self._between_epochs = True
+        self._count()
         self._report.steps_over(self._session.step)
         if self.source.lengths_vary:  # of others all need the same
             self._report.phases.ends(PeakPhase.STEPS)
@@ -381,49 +393,70 @@ class FitRun:
         if self._no_step_yet:
             self._no_step_yet = False
             keras_compat.forget_last_logs(self.model)
-        self._hidden.traced(baked_values.TRAIN)
-        self._steps.end(self.iterator, self.source)
-        ran = self._steps.ran
-        self._session.trained(steps=ran, samples=self._steps.samples(self.source))
-        self._position.ran(ran, logs=logs)
-        self._attempt.training.ran(ran)
-        self._proof.stepped()
-        allocation_subject.watch.forget()
-        self._followed = time.perf_counter() - began
+            self._proof.stepped()
+        if self._untraced:
+            self._untraced = not self._hidden.traced(baked_values.TRAIN)
+        steps = self._steps
+        steps.end(self.iterator, self.source)
+        self._session.trained(steps=steps.ran, samples=steps.samples)
+        self._position.ran(steps.ran, logs=logs)
+        self._attempt.training.ran(steps.ran)
+        if allocation_subject.watch.last is not None:
+            allocation_subject.watch.forget()
+        self._followed += time.perf_counter() - began
 
     def after_step(self, next_step: int, batches: Any) -> None:
         """After the step and every callback: the state is whole. ``batches``: what it
         drew from."""
         began = time.perf_counter()
         self._position.comes_to(next_step)
-        self._determinism.hear_of_draws()
         if not self._steps.ran:
+            self._determinism.hear_of_draws()
             self._determinism.tell(LOST_SEAM)
             return
-        if not self._looked_into:
-            self._looked_into = True
-            self._look_into()
-        self._report.step(
-            seconds=self._steps.seconds,
-            steps=self._steps.ran,
-            logs=self._position.logs,
+        self._done.append((self._steps.began, began, self._steps.ran))
+        self._attempt.stepped(
             step=self._session.step,
             step_in_epoch=self._position.step_in_epoch,
             samples=self._session.samples,
         )
-        self._report.phases.stepped(self._session.step, self._validation_ahead)
-        self._evidence.stepped(
-            began=self._steps.began, steps=self._steps.ran, batches=batches
-        )
-        self._loss_guard.look(
-            self._position.logs,
-            step=self._session.step,
-            epoch=self._position.epoch,
-            due=False,
-        )
+        if began >= self._look_due or self._attempt.drain_requested:
+            self._look(batches)
+            self._look_due = self._next_look()
+        self._followed += time.perf_counter() - began
+
+    def _look(self, batches: Any) -> None:
+        """Do at this boundary what is due."""
+        self._count()
+        self._determinism.hear_of_draws()
+        if not self._looked_into:
+            self._looked_into = True
+            self._look_into()
+        step, logs = self._session.step, self._position.logs
+        self._report.look(logs=logs, step=step)
+        self._report.phases.stepped(step, self._validation_ahead)
+        self._evidence.look(steps=self._steps.ran, batches=batches)
+        self._loss_guard.look(logs, step=step, epoch=self._position.epoch, due=False)
+        self._session.followed(self._followed)
+        self._followed = 0.0
         self._between_steps()
-        # Where a snapshot was taken, too: their median is asked for.
-        self._session.followed(self._followed + time.perf_counter() - began)
+
+    def _count(self) -> None:
+        """The steps since that was done last."""
+        done, self._done = self._done, []
+        self._report.count(done, step=self._session.step)
+        self._evidence.count(done)
+
+    def _next_look(self) -> float:
+        """When the next step is looked at; 0: each is, as what is due is so to the step."""
+        to_the_step = (
+            self._proof.under_way
+            or self._session.schedule.by_steps
+            or self._slices.prepared
+            or self._loss_guard.planned
+            or not self._report.settled
+        )
+        return 0.0 if to_the_step else time.perf_counter() + LOOK_SECONDS
 
     def _validation_ahead(self) -> int | None:
         """Epochs until that at whose end it validates next; None: it does no more."""

@@ -359,7 +359,8 @@ class LoopFollower:
             self._attempt.count_own_step(seconds=took, steps=1, done=done)
         else:
             self._attempt.say(RecordKind.FIRST_STEP, step=self._session.step)
-        self._evidence.stepped(began=self._stepped or now, steps=1)
+        self._evidence.count([(self._stepped or now, now, 1)])
+        self._evidence.look(steps=1)
         self._stepped = now
         if now - self._shown >= SHOW_SECONDS:
             self._show()

@@ -93,6 +93,18 @@ class PageReporter:
         with self._lock:
             self._page.set(**values)
 
+    def stepped(self, *, step: int, step_in_epoch: int, samples: int) -> None:
+        """Publish where training is after a step. Safe from several threads."""
+        now = time.monotonic_ns()
+        with self._lock:
+            self._step = step
+            self._page.stepped(
+                step=step,
+                step_in_epoch=step_in_epoch,
+                samples=samples,
+                progress_ns=now,
+            )
+
     def enter(self, phase: Phase) -> Phase:
         """Change the phase; returns the one that ended."""
         if phase is self._times.phase:  # at each step
@@ -119,11 +131,8 @@ class PageReporter:
             self.set(ticks=self._ticks)
 
     def count_step(self, *, seconds: float, steps: int) -> None:
-        """Count ``steps`` completed steps that took ``seconds`` together.
-
-        Only counted: what a reader needs at each step is published by ``set``, the
-        histogram now and then by ``publish_times`` (a tiny model's step takes 1 ms).
-        """
+        """Count ``steps`` completed steps that took ``seconds`` together; ``publish_times``
+        tells."""
         each = seconds / max(steps, 1)
         self._step_counts[bisect.bisect_left(STEP_BUCKETS_SECONDS, each)] += steps
         self._step_sum += seconds
@@ -263,7 +272,7 @@ class Attempt(PageReporter):
             self.set(after_error=int(stage))
 
     def done(self, step: int) -> None:
-        """``step`` steps of the run are done."""
+        """``step`` steps of the run are done, as many as its planned end is at."""
         if self.planned_end.reached(step):
             self.drain()
 

@@ -1,5 +1,6 @@
 """The end of an attempt that was planned before it began: what ``certify`` asks for."""
 
+import math
 import os
 import signal
 import threading
@@ -15,6 +16,9 @@ class PlannedEnd:
         self._die_at, self._stop_at = directive.die_at_step, directive.stop_at_step
         self._lose_at = list(directive.lose_at_steps)
         self._delay_seconds = directive.die_after_seconds
+        planned = [at for at in (self._die_at, self._stop_at) if at is not None]
+        self.at_step = min(planned, default=math.inf)
+        """The step from which on it is to be asked whether its end is ``reached``."""
 
     def reached(self, step: int) -> bool:
         """``step`` steps are done; whether the attempt is to save its state and end."""
@@ -24,6 +28,11 @@ class PlannedEnd:
                 target=self._die, name="trainwarden-planned-end", daemon=True
             ).start()
         return self._stop_at is not None and step >= self._stop_at
+
+    @property
+    def loses_some(self) -> bool:
+        """Whether ``loses`` will be true at some step."""
+        return bool(self._lose_at)
 
     def loses(self, step: int) -> bool:
         """Whether the loss is to be taken for lost now that ``step`` steps are done."""

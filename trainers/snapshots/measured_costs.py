@@ -93,46 +93,57 @@ class StepsBesideSaving:
 
     _usual: deque[float] = field(default_factory=lambda: deque[float](maxlen=USUAL))
     _following: deque[float] = field(default_factory=lambda: deque[float](maxlen=USUAL))
+    """Share of the time between two boundaries that it took to follow the steps."""
+    _followed: float = 0.0
+    """Seconds, since the boundary before."""
     _before: float | None = None
     """When the boundary before was passed."""
-    _beside: list[float] | None = None
-    """The steps since a snapshot was taken that is not whole yet; None: there is none."""
+    _beside: float | None = None
+    """What the steps took since a snapshot was taken that is not whole yet; None: there is
+    none."""
+    _steps_beside: int = 0
 
     def followed(self, seconds: float) -> None:
         """It took so long to follow a step."""
-        self._following.append(seconds)
+        self._followed += seconds
 
     @property
     def following(self) -> float:
-        """Share of a step that following it takes; 0 until it is known."""
-        if len(self._usual) < SETTLED or len(self._following) < SETTLED:
+        """Share of the training time that following the steps takes; 0 until it is
+        known."""
+        if len(self._following) < SETTLED:
             return 0.0
-        step = _median(self._usual)
-        return min(_median(self._following) / step, 1.0) if step > 0.0 else 0.0
+        return min(_median(self._following), 1.0)
 
     def begins(self) -> None:
         """A snapshot is taken at the boundary that was passed last."""
-        self._beside = []
+        self._beside, self._steps_beside = 0.0, 0
 
-    def passes(self, now: float, *, saving: bool) -> float | None:
-        """A boundary is passed at ``now`` (monotonic seconds).
+    def passes(self, now: float, *, steps: int, saving: bool) -> float | None:
+        """A boundary is passed at ``now`` (monotonic seconds), ``steps`` steps after the
+        one before.
 
         ``saving``: the snapshot is not whole yet. Returns the seconds that steps lost to
         it, once it is; None: nothing is known.
         """
         before, self._before = self._before, now
-        if before is None:
+        followed, self._followed = self._followed, 0.0
+        if before is None or steps < 1:  # training began, or went back
             return None
+        took = now - before
+        if took > 0.0:
+            self._following.append(followed / took)
         if self._beside is None:
-            self._usual.append(now - before)
+            self._usual.append(took / steps)
             return None
-        self._beside.append(now - before)
+        self._beside += took
+        self._steps_beside += steps
         if saving:
             return None
         beside, self._beside = self._beside, None
         if len(self._usual) < SETTLED:
             return None
-        return sum(beside) - len(beside) * _median(self._usual)
+        return beside - self._steps_beside * _median(self._usual)
 
 
 def _usual(values: Collection[float]) -> float:

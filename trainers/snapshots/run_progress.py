@@ -83,6 +83,7 @@ class RunProgress:
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = MeasuredCosts(cores=len(os.sched_getaffinity(0)))
         self._steps = StepsBesideSaving()
+        self._asked_at_step = 0
         self._planned: IntervalPlan | None = None
         self._plans_anew = True
         """What snapshots cost, or where they are kept, has changed since."""
@@ -202,10 +203,11 @@ class RunProgress:
 
     def due(self, *, memory: tuple[int, float], durable: tuple[int, float]) -> Due:
         """Which tiers are to have a snapshot now (see ``SnapshotSchedule.due``). Asked at
-        each boundary."""
+        each boundary that is looked at."""
         saver = self.saver
         saving = saver.busy or (self.memory is None and saver.writing)
-        lost = self._steps.passes(time.perf_counter(), saving=saving)
+        steps, self._asked_at_step = self.step - self._asked_at_step, self.step
+        lost = self._steps.passes(time.perf_counter(), steps=steps, saving=saving)
         if lost is not None:
             self._alone.lost.append(lost)
             self._plans_anew = True
@@ -293,7 +295,8 @@ class RunProgress:
         """So many more are done, or passed over."""
         self.step += steps
         self.samples += samples
-        self.attempt.done(self.step)
+        if self.step >= self.attempt.planned_end.at_step:
+            self.attempt.done(self.step)
 
     def followed(self, seconds: float) -> None:
         """It took so long to follow a step: part of what supervision may cost."""

@@ -61,6 +61,11 @@ class LossGuard:
         """The newest step whose loss was seen to be finite, by any attempt."""
         self._bad_epochs: list[int] = []
 
+    @property
+    def planned(self) -> bool:
+        """Whether it is planned at which step the loss is lost."""
+        return self._attempt.planned_end.loses_some
+
     def look(self, logs: Any, *, step: int, epoch: int, due: bool) -> None:
         """Look at the loss, now and then or if it is ``due``. It may end the process."""
         if self._attempt.planned_end.loses(step):

@@ -1,7 +1,7 @@
-"""The reports of a running ``fit``: the page at each step, records now and then."""
+"""The reports of a running ``fit``: the page at each step, all else now and then."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from supervisor.wire.event_file import RecordKind
@@ -10,6 +10,7 @@ from trainers.backends.memory.allocator_figures import Figures
 from trainers.backends.selected import backend
 from trainers.fit.telemetry.first_fit_needs import FirstFitNeeds, FitSubject
 from trainers.fit.telemetry.phase_recorder import PhaseRecorder
+from trainers.fit.telemetry.step_counter import DoneSteps
 from trainers.process.attempt_reporting import Attempt, PageReporter
 
 SELDOM_SECONDS = 0.5
@@ -124,28 +125,34 @@ class Report:
             if self._reduced:
                 self._attempt.set(effective_batch=size)
 
-    def step(self, *, seconds: float, steps: int, logs: Any, **position: Any) -> None:
-        """``steps`` steps were done in ``seconds``; ``position``: fields of the page."""
-        self._steps += steps
-        if self._steps == steps:
-            elapsed = time.perf_counter() - self._began
-            self._attempt.say(
-                RecordKind.FIRST_STEP, step=position["step"], seconds=elapsed
-            )
-        else:
-            self._attempt.count_step(seconds=seconds, steps=steps)
-        self._attempt.set(**position)
-        self._attempt.enter(self._attempt.phase_at(position["step"]))
+    @property
+    def settled(self) -> bool:
+        """Whether the steps are done after which the peak of memory is told first."""
+        return self._steps > SETTLED_STEPS
+
+    def count(self, done: Iterable[DoneSteps], *, step: int) -> None:
+        """These were done, up to ``step`` of the run."""
+        for began, ended, steps in done:
+            if self._steps:
+                self._attempt.count_step(seconds=ended - began, steps=steps)
+            else:
+                elapsed = time.perf_counter() - self._began
+                self._attempt.say(RecordKind.FIRST_STEP, step=step, seconds=elapsed)
+            self._steps += steps
+
+    def look(self, *, logs: Any, step: int) -> None:
+        """After a step that was counted: tell what is due."""
+        self._attempt.enter(self._attempt.phase_at(step))
         now = time.perf_counter()
         if now - self._read_at >= SELDOM_SECONDS:
             self._read_at = now
             self._attempt.publish_times()
-            publish_loss(self._attempt, loss_of(logs), step=position["step"])
+            publish_loss(self._attempt, loss_of(logs), step=step)
         leaving = self._attempt.drain_requested  # the last that is heard of it
         if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
-            self._memory(position["step"])
+            self._memory(step)
         elif now >= self._probe.glance_due:
-            self._probe.glance(now, step=position["step"])
+            self._probe.glance(now, step=step)
 
     def _memory(self, step: int) -> None:
         self._publish_slices()

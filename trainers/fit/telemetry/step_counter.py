@@ -8,6 +8,10 @@ from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
 
+DoneSteps = tuple[float, float, int]
+"""When an execution began and when all callbacks after it were done (``perf_counter``), and
+how many steps it was."""
+
 
 class Steps:
     """Counts what the train function of a model does between two boundaries."""
@@ -19,6 +23,13 @@ class Steps:
         """When the newest step was handed out (``perf_counter``)."""
         self.ran = 0
         """Steps since the last boundary; 0: none, or not through the train function."""
+        self.samples = 0
+        """In those steps; 0 as well where the size of a batch is not known."""
+        self._source: DataSource | None = None
+        """The source of the last step, and of it:"""
+        self._one_each = False
+        """Whether each execution is one step."""
+        self._batch: int | None = None
         self.failed = False
         """Whether the train function raised, and did not return since."""
         self.instead: Any = None
@@ -58,35 +69,31 @@ class Steps:
             self._updates = backend.fit.updates(self._model)
         self.began = time.perf_counter()
 
-    @property
-    def seconds(self) -> float:
-        """Since then."""
-        return time.perf_counter() - self.began
-
     def end(self, iterator: FitIterator, source: DataSource) -> None:
         """The train function returned: ``source`` has given the batches of its steps."""
-        self.ran = self._count(iterator, source)
-        source.took(self.ran)
+        if source is not self._source:
+            self._source, self._batch = source, None
+            several = iterator.steps_per_execution > 1
+            self._one_each = not several and source.handed_out is None
+        self.ran = ran = 1 if self._one_each else self._count(iterator, source)
+        source.took(ran)
+        if self._batch is None:
+            self._batch = source.batch
+        batch, known = self._batch or 0, source.samples
+        short = 0 if known is None else source.drawn * batch - known
+        self.samples = ran * batch - max(0, short)
 
     def _count(self, iterator: FitIterator, source: DataSource) -> int:
         """Steps of the execution that just returned."""
         if source.handed_out is not None:
             return source.handed_out - source.drawn
         chunk = iterator.steps_per_execution
-        if chunk == 1 or iterator.batches_of_pass is not None:
+        if iterator.batches_of_pass is not None:
             return planned(iterator, source)
         before, self._updates = self._updates, backend.fit.updates(self._model)
         if before is None or self._updates is None:
             return chunk
         return min(max(self._updates - before, 1), chunk)
-
-    def samples(self, source: DataSource) -> int:
-        """Samples in the steps that ran; the last batch of the data may be short."""
-        batch, known = source.batch, source.samples
-        if batch is None:
-            return 0
-        short = 0 if known is None else max(0, source.drawn * batch - known)
-        return self.ran * batch - short
 
 
 def planned(iterator: FitIterator, source: DataSource) -> int:

@@ -10,13 +10,14 @@ import itertools
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records.step_evidence import StepEvidence
 from trainers.backends import computing_device
 from trainers.backends.selected import backend
+from trainers.fit.telemetry.step_counter import DoneSteps
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup
 
@@ -38,7 +39,8 @@ class StepFigureCounter:
 
     def __init__(self, attempt: Attempt, *, fit: int | None) -> None:
         self._attempt, self._fit = attempt, fit
-        self._seen = 0
+        self._seen = self._seen_before = 0
+        """Steps so far, and before the first that counts."""
         self._begins: deque[tuple[float, int]] = deque(maxlen=MOST_STEPS + 1)
         """When steps began, and how many there were before."""
         self._looked_at_step = 0
@@ -72,38 +74,45 @@ class StepFigureCounter:
             size, names = backend.evidence.wide_inputs(element_spec, batch=batch)
             self._of_model |= {"wide_input_bytes": size, "wide_inputs": names}
 
-    def stepped(self, *, began: float, steps: int, batches: Any = None) -> None:
-        """``steps`` steps are done that ``began`` then (``perf_counter``), on what the
-        iterator ``batches`` handed out."""
-        before, self._seen = self._seen, self._seen + steps
+    def count(self, done: Iterable[DoneSteps]) -> None:
+        """These were done since."""
+        for began, _, steps in done:
+            self._begins.append((began, self._seen))
+            self._seen += steps
+
+    def look(self, *, steps: int, batches: Any = None) -> None:
+        """After some that were counted, the last ``steps`` in one execution, on what the
+        iterator ``batches`` handed out: tell what is due."""
+        began, before = self._begins[-1]
+        if self._since is None and before >= UNSETTLED_STEPS:
+            self._begin(began, before)
         traced = self._trace(steps)
-        if before < UNSETTLED_STEPS:
-            return
         if self._since is None:
-            self._begin(began)
-        self._begins.append((began, before))
-        self._steps += steps
-        self._until = time.perf_counter()
+            return
+        self._until, self._steps = time.perf_counter(), self._seen - self._seen_before
         if self._until >= self._look_due and not traced:
             self._look_due = self._until + LOOK_SECONDS
             self._look(backend.evidence.gaps(batches), within=steps)
         if self._until >= self._tell_due:
             self.tell()
 
-    def _begin(self, began: float) -> None:
-        self._since = began
+    def _begin(self, began: float, before: int) -> None:
+        """With the last step, which ``began`` then, ``before`` others."""
+        self._since, self._seen_before = began, before
+        self._looked_at_step = before
         self._look_due, self._tell_due = began + LOOK_SECONDS, began + TELL_SECONDS
         if (writes := self._attempt.writes) is not None:
             self._looks_before = writes.looks
             self._found_before = Counter(writes.found)
 
     def _trace(self, steps: int) -> bool:
-        """Whether a function was traced since the last step."""
+        """Whether a function was traced since the last look: in the last step, as one that
+        traces takes longer than the time between two looks."""
         if self._tracing is None:
             return False
         now = self._tracing()
         micros, self._traced_before = now - self._traced_before, now
-        if micros and self._since is not None:
+        if micros and self._steps:
             self._traced_steps += steps
             self._traced_micros += micros
         return micros > 0

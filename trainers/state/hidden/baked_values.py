@@ -46,12 +46,15 @@ class BakedValues:
         self.names: set[Name] = set()
         """Of those that changed; one that an earlier attempt told of, too."""
 
-    def traced(self, function: str, look: Look) -> None:
-        """``function`` (``TRAIN``, ``TEST``) has just been traced, for the first time."""
-        if function in self._traced or not backend.traces.is_compiled(self._model):
-            return
-        with contextlib.suppress(Exception):  # who captures the state tells
-            self._traced[function] = plain_values(look())
+    def traced(self, function: str, look: Look) -> bool:
+        """``function`` (``TRAIN``, ``TEST``) may just have been traced, for the first time;
+        whether what it used is known by now."""
+        if function in self._traced:
+            return True
+        if backend.traces.is_compiled(self._model):
+            with contextlib.suppress(Exception):  # who captures the state tells
+                self._traced[function] = plain_values(look())
+        return function in self._traced
 
     def compare(self, found: Reached) -> None:
         """See which have changed. One that is new may hide that of a class."""

@@ -182,10 +182,11 @@ class HiddenState:
         }
         return Reached(owners=owners, variables=variables, tables={}, models={})
 
-    def traced(self, function: str) -> None:
-        """The model's ``function`` (``TRAIN``, ``TEST``) has just been traced, for the
-        first time: plain values that it used are part of it from here on."""
-        self._baked.traced(function, self._look)
+    def traced(self, function: str) -> bool:
+        """The model's ``function`` (``TRAIN``, ``TEST``) may just have been traced, for the
+        first time: plain values that it used are part of it from here on. Whether it has
+        been by now."""
+        return self._baked.traced(function, self._look)
 
     def named(self) -> dict[str, Any]:
         """The variables beside the model's: see ``WatchedVariables.named``."""

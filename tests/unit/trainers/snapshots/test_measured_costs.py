@@ -63,10 +63,10 @@ def test_what_steps_lost_counts_as_far_as_it_can_come_of_a_snapshot(
 
 
 def passed(
-    steps: StepsBesideSaving, *, at: float, saving: bool = False
+    steps: StepsBesideSaving, *, at: float, saving: bool = False, number: int = 1
 ) -> float | None:
-    """A boundary."""
-    return steps.passes(at, saving=saving)
+    """A boundary, so many steps after the one before."""
+    return steps.passes(at, steps=number, saving=saving)
 
 
 def test_steps_beside_a_snapshot_are_compared_with_the_others() -> None:
@@ -91,11 +91,27 @@ def test_of_what_a_step_takes_something_must_be_known() -> None:
         assert passed(steps, at=at) is None
 
 
-def test_following_a_step_is_a_share_of_what_a_step_takes() -> None:
-    """By their medians: where a snapshot was taken meanwhile it took longer."""
+def test_boundaries_may_be_several_steps_apart() -> None:
+    """Each of those took as long as the others; where training went back, or made none,
+    nothing is known."""
+    steps = StepsBesideSaving()
+    assert passed(steps, at=0.0) is None
+    for at in (2.0, 4.0, 6.0):
+        assert passed(steps, at=at, number=4) is None
+    steps.begins()
+    assert passed(steps, at=7.0, number=0) is None
+    assert passed(steps, at=9.0, number=3, saving=True) is None
+    assert passed(steps, at=10.0, number=-7) is None
+    assert passed(steps, at=11.0) == pytest.approx(2.0 + 1.0 - 4 * 0.5)
+
+
+def test_following_a_step_is_a_share_of_the_training_time() -> None:
+    """By the median: where a snapshot was taken meanwhile it took longer. However many
+    steps are between two boundaries, each counts."""
     steps = StepsBesideSaving()
     assert steps.following == 0.0
     for number in range(12):
-        steps.passes(number * 0.02, saving=False)
-        steps.followed(0.5 if number == 5 else 0.0001)
-    assert steps.following == pytest.approx(0.005)
+        passed(steps, at=number * 0.02, number=3)
+        for _ in range(3):
+            steps.followed(0.5 if number == 5 else 0.0001)
+    assert steps.following == pytest.approx(0.015)

@@ -1,0 +1,88 @@
+"""Steps that come soon after a look are only counted; nothing that must be exact is late."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from supervisor.wire.messages.directive import EXIT_DRAINED
+from supervisor.wire.page import read_page
+from tests.support.attempts import Attempts, read_result
+from tests.support.zygote import Zygote
+
+SCRIPT = """
+import json, sys
+import keras, numpy as np
+from supervisor.wire.page import read_page
+from trainers.fit import fit_run
+from trainers.process.attempt_reporting import current
+
+fit_run.LOOK_SECONDS = float(sys.argv[1])
+looks, shown, path = [], [], current().paths.page
+look = fit_run.FitRun._look
+def counted(run, batches):
+    looks.append(run._session.step)
+    return look(run, batches)
+fit_run.FitRun._look = counted
+
+
+class Shown(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        page = read_page(path)
+        shown.append((page.step, page.step_in_epoch, page.samples))
+
+
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.ones((90, 2)), np.ones((90, 1)), batch_size=4, epochs=3, verbose=0,
+          callbacks=[Shown()])
+with open("seen.json", "w") as file:
+    json.dump({"looks": looks, "shown": shown}, file)
+"""
+NEVER = "1e9"
+
+
+@pytest.fixture
+def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
+    """Of a run in a directory of its own, whose snapshots are never due."""
+    made = Attempts(tmp_path / "run", zygote=zygote)
+    made.options |= {"snapshot_every_seconds": 1e6}
+    return made
+
+
+def test_where_training_is_can_be_read_after_each_step(attempts: Attempts) -> None:
+    """Step and samples, also of steps that nobody looks at; all of them are in the
+    histogram, but for the first, which compiles."""
+    outcome = attempts.run(attempts.script(SCRIPT), NEVER)
+    assert outcome.code == 0, outcome.err
+    seen = read_result(attempts.directory / "seen.json")
+    # Four until the first figures are told, and each epoch's first.
+    assert seen["looks"] == [1, 2, 3, 4, 24, 47]
+    whole = [
+        [step, step % 23, 90 * (step // 23) + 4 * (step % 23)] for step in range(69)
+    ]
+    whole[0] = [0, 0, 0]
+    assert seen["shown"] == whole
+    page = read_page(outcome.paths.page)
+    assert page is not None
+    assert (page.step, page.samples) == (69, 270)
+    assert sum(page.step_counts) == 68
+
+
+def test_an_end_that_is_asked_for_waits_for_no_look(attempts: Attempts) -> None:
+    """The state is saved after the very step."""
+    outcome = attempts.run(attempts.script(SCRIPT), NEVER, stop_at_step=17)
+    assert outcome.code == EXIT_DRAINED, outcome.err
+    (saved,) = attempts.snapshots.glob("*-*/manifest.json")
+    assert json.loads(saved.read_text())["step"] == 17
+
+
+def test_an_interval_in_steps_is_kept_to_the_step(attempts: Attempts) -> None:
+    """Each step is looked at then."""
+    attempts.options |= {"snapshot_every_steps": 9, "snapshot_every_seconds": None}
+    outcome = attempts.run(attempts.script(SCRIPT), NEVER)
+    assert outcome.code == 0, outcome.err
+    looks = read_result(attempts.directory / "seen.json")["looks"]
+    assert looks == list(range(1, 70))
+    steps = {one["step"] for one in outcome.of("snapshot")}
+    assert {54, 63, 69} <= steps
