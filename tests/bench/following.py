@@ -1,10 +1,10 @@
 """What supervision adds to a step of ``fit``: plain Keras' epochs and ours, in turn.
 
-``make bench-following``, or ``python -m tests.bench.following [--seconds 60]``
+``make bench-following``, or ``python -m tests.bench.following [--seconds 120]``
 
-One process trains the trainings of ``bench-snapshot`` by calls of ``fit`` of 100 steps, one
-plain and one supervised in a pair, each first in every other pair. A step's time is the mean
-of a call's without its first tenth. No snapshots are taken. The difference holds all of it:
+One process trains the trainings of ``bench-snapshot`` by calls of ``fit`` of a second or so,
+one plain and one supervised in a pair, each first in every other pair. A step's time is the
+mean of a call's without its first tenth. No snapshots are taken. The difference holds all of it:
 what follows the steps, and that arrays are batched by our pipeline instead of Keras'.
 """
 
@@ -28,8 +28,7 @@ from trainers.fit import supervised
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots.schedule import Interval
 
-
-STEPS, BATCH = 100, 32
+BATCH = 32
 PAIRS = 10
 """At least."""
 
@@ -50,12 +49,11 @@ class StepTime(keras.callbacks.Callback):
             self.seconds = (now - self._began) / (batch - skipped)
 
 
-def pairs_of(model: Any, data: Any, directory: Path, *, seconds: float) -> None:
-    """Print the difference for this training."""
+def pairs_of(model: Any, data: Any, directory: Path, *, seconds: float) -> str:
+    """The difference for this training, in a sentence."""
     (directory / "attempt").mkdir()
     attempt = Attempt(directive(directory / "attempt", directory))
     timed, fit = StepTime(), keras.Model.fit
-    data = tuple(part[: STEPS * BATCH] for part in data)
     options = {"epochs": 1, "verbose": 0, "callbacks": [timed]}
 
     def plain() -> float:
@@ -87,7 +85,7 @@ def pairs_of(model: Any, data: Any, directory: Path, *, seconds: float) -> None:
     if session.memory is not None:
         session.memory.close()
     step = median(steps)
-    print(
+    return (
         f"{len(added)} pairs, {step * 1e3:.2f} ms a step by plain Keras; supervised {mean * 1e6:+.0f} µs"
         f" (standard error {error * 1e6:.0f}), {mean / step:+.1%} (+- {error / step:.1%});"
         f" to follow one takes {counted:.1%} by its own count"
@@ -97,15 +95,20 @@ def pairs_of(model: Any, data: Any, directory: Path, *, seconds: float) -> None:
 def main() -> None:
     """Print a line for each training."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="of each training")
+    parser.add_argument("--seconds", type=float, default=120, help="of each training")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
     eager = partial(small, eagerly=True)
-    for name, made in (("small", small), ("eager", eager), ("large", large)):
+    for name, made, steps in (
+        ("small", small, 600),
+        ("eager", eager, 60),
+        ("large", large, 60),
+    ):
         keras.utils.clear_session()
         directory = Path(tempfile.mkdtemp(prefix="trainwarden-bench-"))
-        print(f"{name}: ", end="", flush=True)
-        pairs_of(*made(), directory, seconds=options.seconds)
+        model, data = made()
+        data = tuple(part[: steps * BATCH] for part in data)
+        print(f"{name}: {pairs_of(model, data, directory, seconds=options.seconds)}")
         shutil.rmtree(directory)
 
 
