@@ -15,9 +15,10 @@ import math
 import mmap
 import os
 import struct
+import time
 from array import array
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -206,6 +207,10 @@ def _decoded(values: Iterator[Any]) -> Page:
     return Page(**found)
 
 
+StepWriter = Callable[[int, int, int], None]
+"""Takes ``step``, ``step_in_epoch`` and ``samples``, and publishes them."""
+
+
 class PageWriter:
     """The training side. Writes the fields that change, once or more often a step."""
 
@@ -239,16 +244,20 @@ class PageWriter:
         self._sequence += 2
         self._integers[_SEQUENCE] = self._sequence
 
-    def stepped(
-        self, *, step: int, step_in_epoch: int, samples: int, progress_ns: int
-    ) -> None:
-        """The same for the fields that change with each step: as fast as can be."""
-        words = self._integers
-        words[_SEQUENCE] = self._sequence + 1
-        words[_STEP], words[_STEP_IN_EPOCH] = step, step_in_epoch
-        words[_SAMPLES], words[_PROGRESS] = samples, progress_ns
-        self._sequence += 2
-        words[_SEQUENCE] = self._sequence
+    def step_writer(self, lock: AbstractContextManager[Any]) -> StepWriter:
+        """Writes the fields that change with each step, holding ``lock``: as fast as can
+        be."""
+        words, clock = self._integers, time.monotonic_ns
+
+        def stepped(step: int, step_in_epoch: int, samples: int) -> None:
+            with lock:
+                words[_SEQUENCE] = self._sequence + 1
+                words[_STEP], words[_STEP_IN_EPOCH] = step, step_in_epoch
+                words[_SAMPLES], words[_PROGRESS] = samples, clock()
+                self._sequence += 2
+                words[_SEQUENCE] = self._sequence
+
+        return stepped
 
 
 class PageReader:

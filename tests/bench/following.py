@@ -1,6 +1,7 @@
 """What supervision adds to a step of ``fit``: plain Keras' epochs and ours, in turn.
 
-``make bench-following``, or ``python -m tests.bench.following [--seconds 120]``
+``make bench-following``, or ``python -m tests.bench.following [--seconds 120]
+[--only small]``
 
 One process trains the trainings of ``bench-snapshot`` by calls of ``fit`` of a second or so,
 one plain and one supervised in a pair, each first in every other pair. A step's time is the
@@ -96,6 +97,7 @@ def main() -> None:
     """Print a line for each training."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120, help="of each training")
+    parser.add_argument("--only", choices=("small", "eager", "large"))
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
     eager = partial(small, eagerly=True)
@@ -104,6 +106,8 @@ def main() -> None:
         ("eager", eager, 60),
         ("large", large, 60),
     ):
+        if options.only not in {None, name}:
+            continue
         keras.utils.clear_session()
         directory = Path(tempfile.mkdtemp(prefix="trainwarden-bench-"))
         model, data = made()

@@ -20,6 +20,7 @@ planned snapshots and without differ by that, and not by one percent.)
 # ruff: noqa: T201  # printing is the job
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -240,14 +241,26 @@ class Windows(keras.callbacks.Callback):
     def __init__(self, attempt: Attempt, *, seconds: float, rounds: int) -> None:
         super().__init__()
         self._attempt, self._seconds, self._rounds = attempt, seconds, rounds
-        self.rounds: list[dict[str, Window]] = []
+        self._kept = os.memfd_create("rounds")
+        """Where they are kept: in a list they would be state of this callback, which each
+        snapshot has, and takes the longer the more there are."""
+        self._count = 0
         self.plan: IntervalPlan | None = None
         self.following = 0.0
         self._present = {kind: Window() for kind in KINDS}
         self._left: list[str] = []
         self._planned: SnapshotSchedule | None = None
+        self._taken = -1
+        """The serial number of the last snapshot."""
         self._window: Window | None = None
         self._began, self._used = 0.0, 0.0
+
+    @property
+    def rounds(self) -> list[dict[str, Window]]:
+        """All but the first, which warms up."""
+        lines = Path(f"/proc/self/fd/{self._kept}").read_text().splitlines()
+        found = [json.loads(line) for line in lines[1:]]
+        return [{kind: Window(**one[kind]) for kind in KINDS} for one in found]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002  # Keras'
         """What an epoch's end costs is in no window: the present one begins anew."""
@@ -257,7 +270,9 @@ class Windows(keras.callbacks.Callback):
         """Count; change over when the window is over."""
         session = supervised.session_of(self._attempt)
         self._planned = planned = self._planned or session.schedule
-        session.schedule = _taking(planned, "none")
+        if session._serial != self._taken:  # noqa: SLF001  # the window's snapshot is taken
+            self._taken = session._serial  # noqa: SLF001  # as above
+            session.schedule = _taking(planned, "none")
         now, used = time.perf_counter(), time.process_time()
         if self._window is not None:
             self._window.steps += 1
@@ -275,12 +290,13 @@ class Windows(keras.callbacks.Callback):
 
     def _next_round(self, session: Any, planned: SnapshotSchedule) -> None:
         if self._present["none"].steps:
-            self.rounds.append(self._present)
+            found = {kind: asdict(one) for kind, one in self._present.items()}
+            os.write(self._kept, json.dumps(found).encode() + b"\n")
+            self._count += 1
         self._present = {kind: Window() for kind in KINDS}
-        turn = len(self.rounds) % len(KINDS)
+        turn = self._count % len(KINDS)
         self._left = [*KINDS[turn:], *KINDS[:turn]]
-        if len(self.rounds) == self._rounds + 1:
-            self.rounds.pop(0)  # warms up
+        if self._count == self._rounds + 1:
             self.model.stop_training = True
             self.following = session._steps.following  # noqa: SLF001  # what it came to
             costs = replace(session._measured.costs, following=self.following)  # noqa: SLF001

@@ -145,8 +145,7 @@ class LoopRun(FitRun):
         super().__init__(session, call)
         self._here = here
         self._kept = kept
-        self._source = source_of(())  # nothing is iterated yet
-        self._iterator = LoopIterator()
+        self._draws_from(LoopIterator(), source_of(()))  # nothing is iterated yet
         self._resumed: dict[str, Any] | None = self._resume.local
         self._computed_before = [
             self._resume.other_compute(own_loop=True),
@@ -198,9 +197,10 @@ class LoopRun(FitRun):
     def _source_for(self, dataset: Any) -> data_source.DataSource:
         known = self._sources.get(id(dataset))
         if known is not None:
-            self._source = known[1]
-            return self._source
-        source = self._source = source_of(dataset)
+            self._draws_from(self.iterator, known[1])
+            return known[1]
+        source = source_of(dataset)
+        self._draws_from(self.iterator, source)
         if not self._goes_on(dataset, source):
             self._catch_up(dataset)
         self._sources[id(dataset)] = dataset, source

@@ -41,11 +41,6 @@ class FitPosition:
         """No step of ``epoch`` is done."""
         self.epoch, self.next_step, self.step_in_epoch = epoch, 0, 0
 
-    def ran(self, steps: int, *, logs: Any) -> None:
-        """So many steps are done, and returned ``logs``."""
-        self.step_in_epoch += steps
-        self.logs = logs
-
     def passed_over(self, steps: int) -> None:
         """So many steps were left out."""
         self.step_in_epoch += steps

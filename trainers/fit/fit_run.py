@@ -41,9 +41,11 @@ from trainers.snapshots.run_progress import RunProgress
 from trainers.state import fit_state
 from trainers.state.hidden import baked_values, hidden_state
 
-LOOK_SECONDS = 0.03
+LOOK_SECONDS = 0.05
 """A step that comes sooner after a look is only counted: a look takes 0.05 ms, and nothing
 that it finds is wanted more often."""
+LOOK_SECONDS_SAVING = 0.005
+"""... while a snapshot is saved: what the steps beside it lose is asked for."""
 
 
 class FitRun:
@@ -55,6 +57,9 @@ class FitRun:
         """``again``: the call failed before in this process."""
         self._session, self._call = session, call
         self._attempt = session.attempt
+        self._show = session.attempt.stepped
+        self._training_progress = session.attempt.training
+        self._ends_at = session.attempt.planned_end.at_step
         self._attempt.files.followed()
         self._resume = FitResume(session)
         self._source: DataSource | None = None
@@ -185,8 +190,8 @@ class FitRun:
         if self._source is not None:
             return self._evaluation
         seed, fit = self._attempt.directive.seed, self._session.fit_number
-        self._source = source_factory.source_of(iterator, seed=seed, fit=fit)
-        self._iterator = iterator
+        source = source_factory.source_of(iterator, seed=seed, fit=fit)
+        self._draws_from(iterator, source)
         self._fingerprint = self.source.fingerprint()
         compute_settings.apply(self._attempt, self.model, self.source)
         changed = self._resume.check(self.source.batch, self._fingerprint)
@@ -214,6 +219,10 @@ class FitRun:
             reduced=self._slices.is_reduced,
         )
         return self._training
+
+    def _draws_from(self, iterator: FitIterator, source: DataSource) -> None:
+        self._iterator, self._source = iterator, source
+        self._steps.draws_from(iterator, source)
 
     def _data_known(self, *why_not_exact: str | None, model: str | None) -> None:
         """Say what it trains on, and why bits are not promised."""
@@ -385,7 +394,7 @@ class FitRun:
         self._loss_guard.lower_rate()
         if self._attempt.directive.in_place:
             self._in_use = backend.recovery.memory_in_use()
-        self._steps.begin(self.iterator)
+        self._steps.begin()
 
     def _executed(self, logs: Any) -> None:
         """The train function returned: a whole step, or several in one execution."""
@@ -396,11 +405,19 @@ class FitRun:
             self._proof.stepped()
         if self._untraced:
             self._untraced = not self._hidden.traced(baked_values.TRAIN)
-        steps = self._steps
-        steps.end(self.iterator, self.source)
-        self._session.trained(steps=steps.ran, samples=steps.samples)
-        self._position.ran(steps.ran, logs=logs)
-        self._attempt.training.ran(steps.ran)
+        steps, position, session = self._steps, self._position, self._session
+        steps.end()
+        # Written out: training has emptied the processor's caches, and each function that
+        # is called at a step takes a microsecond or more.
+        ran = steps.ran
+        session.step += ran
+        session.samples += steps.samples
+        if session.step >= self._ends_at:
+            self._attempt.done(session.step)
+        position.step_in_epoch += ran
+        position.logs = logs
+        training = self._training_progress
+        training.steps = (training.steps or 0) + ran
         if allocation_subject.watch.last is not None:
             allocation_subject.watch.forget()
         self._followed += time.perf_counter() - began
@@ -409,17 +426,14 @@ class FitRun:
         """After the step and every callback: the state is whole. ``batches``: what it
         drew from."""
         began = time.perf_counter()
-        self._position.comes_to(next_step)
+        self._position.next_step = next_step
         if not self._steps.ran:
             self._determinism.hear_of_draws()
             self._determinism.tell(LOST_SEAM)
             return
         self._done.append((self._steps.began, began, self._steps.ran))
-        self._attempt.stepped(
-            step=self._session.step,
-            step_in_epoch=self._position.step_in_epoch,
-            samples=self._session.samples,
-        )
+        session = self._session
+        self._show(session.step, self._position.step_in_epoch, session.samples)
         if began >= self._look_due or self._attempt.drain_requested:
             self._look(batches)
             self._look_due = self._next_look()
@@ -456,7 +470,11 @@ class FitRun:
             or self._loss_guard.planned
             or not self._report.settled
         )
-        return 0.0 if to_the_step else time.perf_counter() + LOOK_SECONDS
+        if to_the_step:
+            return 0.0
+        saving = self._session.saver.busy
+        pause = LOOK_SECONDS_SAVING if saving else LOOK_SECONDS
+        return time.perf_counter() + pause
 
     def _validation_ahead(self) -> int | None:
         """Epochs until that at whose end it validates next; None: it does no more."""
@@ -545,5 +563,6 @@ class FitRun:
         del self._hidden
         epoch_iterator.leave(self.iterator)
         self._source = self._iterator = None
+        self._steps.draws_from(None, None)
         self._call = replace(self._call, data=None, validation_data=None)
         self._validation = validation.Validation()

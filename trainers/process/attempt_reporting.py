@@ -63,6 +63,8 @@ class PageReporter:
         self._page = PageWriter(path)
         # Reentrant: the signal handler may interrupt a write of its own thread.
         self._lock = threading.RLock()
+        self.stepped = self._page.step_writer(self._lock)
+        """Publishes where training is after a step: ``step, step_in_epoch, samples``."""
         now = time.monotonic_ns()
         self._times = PhaseTimes(now_ns=now)
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
@@ -92,18 +94,6 @@ class PageReporter:
             values["progress_ns"] = time.monotonic_ns()
         with self._lock:
             self._page.set(**values)
-
-    def stepped(self, *, step: int, step_in_epoch: int, samples: int) -> None:
-        """Publish where training is after a step. Safe from several threads."""
-        now = time.monotonic_ns()
-        with self._lock:
-            self._step = step
-            self._page.stepped(
-                step=step,
-                step_in_epoch=step_in_epoch,
-                samples=samples,
-                progress_ns=now,
-            )
 
     def enter(self, phase: Phase) -> Phase:
         """Change the phase; returns the one that ended."""

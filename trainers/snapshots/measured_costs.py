@@ -102,6 +102,8 @@ class StepsBesideSaving:
     """What the steps took since a snapshot was taken that is not whole yet; None: there is
     none."""
     _steps_beside: int = 0
+    _is_whole: bool = False
+    """Whether that snapshot is: what follows it is counted, too, until the next boundary."""
 
     def followed(self, seconds: float) -> None:
         """It took so long to follow a step."""
@@ -117,14 +119,14 @@ class StepsBesideSaving:
 
     def begins(self) -> None:
         """A snapshot is taken at the boundary that was passed last."""
-        self._beside, self._steps_beside = 0.0, 0
+        self._beside, self._steps_beside, self._is_whole = 0.0, 0, False
 
     def passes(self, now: float, *, steps: int, saving: bool) -> float | None:
         """A boundary is passed at ``now`` (monotonic seconds), ``steps`` steps after the
         one before.
 
         ``saving``: the snapshot is not whole yet. Returns the seconds that steps lost to
-        it, once it is; None: nothing is known.
+        it, at the second boundary after it is; None: nothing is known.
         """
         before, self._before = self._before, now
         followed, self._followed = self._followed, 0.0
@@ -138,7 +140,8 @@ class StepsBesideSaving:
             return None
         self._beside += took
         self._steps_beside += steps
-        if saving:
+        if saving or not self._is_whole:
+            self._is_whole = not saving
             return None
         beside, self._beside = self._beside, None
         if len(self._usual) < SETTLED:

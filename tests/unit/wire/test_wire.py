@@ -3,6 +3,7 @@
 import os
 import struct
 import threading
+import time
 from dataclasses import MISSING, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +38,25 @@ def test_a_page_comes_back(tmp_path: Path) -> None:
     page = read_page(tmp_path / "page")
     assert page == Page(pid=7, step=2**62 + 1, loss=0.5, phase=Phase.TRAINING)
     assert (tmp_path / "page").stat().st_blocks * 512 >= PAGE_BYTES
+
+
+def test_a_step_is_shown_with_its_time(tmp_path: Path) -> None:
+    """By the writer of what changes with each step, beside the one of all else."""
+    writer = PageWriter(tmp_path / "page")
+    stepped = writer.step_writer(threading.Lock())
+    writer.set(pid=7, step_counts=tuple(range(12)))
+    before = time.monotonic_ns()
+    stepped(5, 2, 40)
+    writer.set(loss=0.5)
+    page = read_page(tmp_path / "page")
+    assert page is not None
+    assert page.progress_ns is not None
+    assert before <= page.progress_ns <= time.monotonic_ns()
+    whole = Page(
+        pid=7, step=5, step_in_epoch=2, samples=40, loss=0.5,
+        step_counts=tuple(range(12)), progress_ns=page.progress_ns,
+    )  # fmt: skip
+    assert page == whole
 
 
 @given(

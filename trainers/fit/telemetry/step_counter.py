@@ -25,15 +25,22 @@ class Steps:
         """Steps since the last boundary; 0: none, or not through the train function."""
         self.samples = 0
         """In those steps; 0 as well where the size of a batch is not known."""
+        self._iterator: FitIterator | None = None
         self._source: DataSource | None = None
-        """The source of the last step, and of it:"""
-        self._one_each = False
-        """Whether each execution is one step."""
         self._batch: int | None = None
+        """Of the source, once it is known."""
+        self._one_each = False
+        """Whether the next execution is one step."""
         self.failed = False
         """Whether the train function raised, and did not return since."""
         self.instead: Any = None
         """Logs of an earlier step, where the next is not to be run; else None."""
+
+    def draws_from(
+        self, iterator: FitIterator | None, source: DataSource | None
+    ) -> None:
+        """From here on steps draw from these; None: there are no more."""
+        self._iterator, self._source, self._batch = iterator, source, None
 
     def stand_around(self, executed: Callable[[Any], None]) -> None:
         """Call ``executed(logs)`` after the train function, also if a callback had it
@@ -62,21 +69,25 @@ class Steps:
         if inner is not None:
             self._model.train_function = inner
 
-    def begin(self, iterator: FitIterator) -> None:
-        """``iterator`` is about to hand out a step, or several for one execution."""
+    def begin(self) -> None:
+        """The iterator is about to hand out a step, or several for one execution."""
+        iterator, source = self._iterator, self._source
+        assert iterator is not None  # noqa: S101  # nobody makes a step before
+        assert source is not None  # noqa: S101  # as above
         self.ran = 0
-        if iterator.steps_per_execution > 1 and self._updates is None:
+        several = iterator.steps_per_execution > 1
+        self._one_each = not several and source.handed_out is None
+        if several and self._updates is None:
             self._updates = backend.fit.updates(self._model)
         self.began = time.perf_counter()
 
-    def end(self, iterator: FitIterator, source: DataSource) -> None:
-        """The train function returned: ``source`` has given the batches of its steps."""
-        if source is not self._source:
-            self._source, self._batch = source, None
-            several = iterator.steps_per_execution > 1
-            self._one_each = not several and source.handed_out is None
+    def end(self) -> None:
+        """The train function returned: the source has given the batches of its steps."""
+        iterator, source = self._iterator, self._source
+        assert iterator is not None  # noqa: S101  # nobody makes a step before
+        assert source is not None  # noqa: S101  # as above
         self.ran = ran = 1 if self._one_each else self._count(iterator, source)
-        source.took(ran)
+        source.drawn += ran
         if self._batch is None:
             self._batch = source.batch
         batch, known = self._batch or 0, source.samples
