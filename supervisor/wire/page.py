@@ -225,7 +225,10 @@ class PageWriter:
         self._map[: len(MAGIC)] = MAGIC
         # Numbers are written through these: a fifth of what struct takes.
         self._integers = memoryview(self._map).cast("q")
-        self._floats = memoryview(self._map).cast("d")
+        self._words: dict[str, Any] = {
+            "q": self._integers,
+            "d": memoryview(self._map).cast("d"),
+        }
         self._sequence = 0
         self.set(**{name: getattr(Page(), name) for name in _LAYOUT})
 
@@ -234,7 +237,7 @@ class PageWriter:
         self._integers[_SEQUENCE] = self._sequence + 1
         for name, value in values.items():
             first, count, kind = _PLACES[name]
-            words = self._integers if kind == "q" else self._floats
+            words = self._words[kind]
             if count > 1:
                 words[first : first + count] = memoryview(array(kind, value))
             elif value is None:

@@ -76,7 +76,7 @@ def test_words_that_name_none(words: str) -> None:
 )
 def test_one_that_is_full_now(tmp_path: Path, error: Exception) -> None:
     """Where no file is named; below another exception as well."""
-    with mounted(tmp_path / "disk", "8m") as disk:
+    with mounted(tmp_path / "disk", "8m", alone=True) as disk:
         before = full_disk(error)
         assert before is None or before.mount_point != str(disk)
         fill(disk / "hog")
