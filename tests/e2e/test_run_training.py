@@ -141,15 +141,18 @@ def test_out_of_memory_for_real(
     Without oneDNN TensorFlow raises ResourceExhaustedError; with it the process dies
     of SIGSEGV, and the cause stands only in what the allocator left behind. What slices
     change (BatchNormalization, Dropout) stands in the incident.
+
+    The limit holds one tensor of the first layer's size (48 MiB) and not two, however the
+    operations overlap: with 128 MiB a busy machine had room for a second one, in pieces.
     """
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
     script = trainwarden.script(HUNGRY)
-    done = trainwarden("run", "--cpu-memory", "128MiB", script)
+    done = trainwarden("run", "--cpu-memory", "96MiB", script)
     assert done.returncode == 0, done.stdout + done.stderr
     (incident,) = trainwarden.json("incidents")
     assert incident["cause"] == "device_oom"
     assert incident["remedy"]["kind"] == "microbatch"
-    assert incident["memory"]["limit_bytes"] == pytest.approx(128 * 2**20, rel=0.01)
+    assert incident["memory"]["limit_bytes"] == pytest.approx(96 * 2**20, rel=0.01)
     status = trainwarden.status()
     assert status is not None
     assert status["attempt"] == 2
