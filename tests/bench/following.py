@@ -5,8 +5,8 @@
 
 One process trains the trainings of ``bench-snapshot`` by calls of ``fit`` of a second or so,
 one plain and one supervised in a pair, each first in every other pair. A step's time is the
-mean of a call's without its first tenth. No snapshots are taken. The difference holds all of it:
-what follows the steps, and that arrays are batched by our pipeline instead of Keras'.
+mean of a call's without its first tenth. No snapshots are taken. The difference holds all
+of it: what follows the steps, and that arrays are batched by our pipeline instead of Keras'.
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -87,8 +87,8 @@ def pairs_of(model: Any, data: Any, directory: Path, *, seconds: float) -> str:
         session.memory.close()
     step = median(steps)
     return (
-        f"{len(added)} pairs, {step * 1e3:.2f} ms a step by plain Keras; supervised {mean * 1e6:+.0f} µs"
-        f" (standard error {error * 1e6:.0f}), {mean / step:+.1%} (+- {error / step:.1%});"
+        f"{len(added)} pairs, {step * 1e3:.2f} ms a step by plain Keras; supervised"
+        f" {mean * 1e6:+.0f} µs (standard error {error * 1e6:.0f}), {mean / step:+.1%} (+- {error / step:.1%});"
         f" to follow one takes {counted:.1%} by its own count"
     )
 

@@ -435,12 +435,11 @@ class FitRun:
         session = self._session
         self._show(session.step, self._position.step_in_epoch, session.samples)
         if began >= self._look_due or self._attempt.drain_requested:
-            self._look(batches)
-            self._look_due = self._next_look()
+            self._look_due = self._next_look(traced=self._look(batches))
         self._followed += time.perf_counter() - began
 
-    def _look(self, batches: Any) -> None:
-        """Do at this boundary what is due."""
+    def _look(self, batches: Any) -> bool:
+        """Do at this boundary what is due; whether a function was traced since the last."""
         self._count()
         self._determinism.hear_of_draws()
         if not self._looked_into:
@@ -449,11 +448,12 @@ class FitRun:
         step, logs = self._session.step, self._position.logs
         self._report.look(logs=logs, step=step)
         self._report.phases.stepped(step, self._validation_ahead)
-        self._evidence.look(steps=self._steps.ran, batches=batches)
+        traced = self._evidence.look(steps=self._steps.ran, batches=batches)
         self._loss_guard.look(logs, step=step, epoch=self._position.epoch, due=False)
         self._session.followed(self._followed)
         self._followed = 0.0
         self._between_steps()
+        return traced
 
     def _count(self) -> None:
         """The steps since that was done last."""
@@ -461,10 +461,11 @@ class FitRun:
         self._report.count(done, step=self._session.step)
         self._evidence.count(done)
 
-    def _next_look(self) -> float:
+    def _next_look(self, *, traced: bool) -> float:
         """When the next step is looked at; 0: each is, as what is due is so to the step."""
         to_the_step = (
-            self._proof.under_way
+            traced
+            or self._proof.under_way
             or self._session.schedule.by_steps
             or self._slices.prepared
             or self._loss_guard.planned

@@ -80,21 +80,23 @@ class StepFigureCounter:
             self._begins.append((began, self._seen))
             self._seen += steps
 
-    def look(self, *, steps: int, batches: Any = None) -> None:
+    def look(self, *, steps: int, batches: Any = None) -> bool:
         """After some that were counted, the last ``steps`` in one execution, on what the
-        iterator ``batches`` handed out: tell what is due."""
+        iterator ``batches`` handed out: tell what is due. Whether a function was traced
+        since the last look: then the next step is to be looked at, as it may trace, too."""
         began, before = self._begins[-1]
         if self._since is None and before >= UNSETTLED_STEPS:
             self._begin(began, before)
         traced = self._trace(steps)
         if self._since is None:
-            return
+            return traced
         self._until, self._steps = time.perf_counter(), self._seen - self._seen_before
         if self._until >= self._look_due and not traced:
             self._look_due = self._until + LOOK_SECONDS
             self._look(backend.evidence.gaps(batches), within=steps)
         if self._until >= self._tell_due:
             self.tell()
+        return traced
 
     def _begin(self, began: float, before: int) -> None:
         """With the last step, which ``began`` then, ``before`` others."""
@@ -106,8 +108,8 @@ class StepFigureCounter:
             self._found_before = Counter(writes.found)
 
     def _trace(self, steps: int) -> bool:
-        """Whether a function was traced since the last look: in the last step, as one that
-        traces takes longer than the time between two looks."""
+        """Whether a function was traced since the last look: counted as one of the last
+        step, better too few than too many."""
         if self._tracing is None:
             return False
         now = self._tracing()

@@ -159,6 +159,14 @@ def test_a_fault_is_told_of_and_nothing_else(attempts: Attempts, name: str) -> N
     assert advise(RunEvidence(steps=found)) == (), found
 
 
+def test_steps_that_trace_are_looked_at_one_by_one(attempts: Attempts) -> None:
+    """However short they are: each counts."""
+    found = evidence(attempts, RETRACING, "faulty")
+    assert found is not None
+    assert found.traced_steps is not None
+    assert found.steps - 2 <= found.traced_steps <= found.steps
+
+
 @pytest.mark.slow
 def test_what_a_callback_takes_is_no_wait(attempts: Attempts) -> None:
     """A pipeline that reads ahead while a callback works is not waited for."""
