@@ -3,7 +3,9 @@
 One writer (training) and any number of readers. The writer makes the sequence number
 odd, writes, makes it even; a reader takes what lies between two equal even numbers
 (a seqlock). The file outlives both processes, so the last page of a dead attempt is
-evidence. Every field is a signed 64-bit integer or a double; a field nobody knows yet
+evidence. What each step changes (``step_writer``) is not under the sequence number: each of
+these fields is whole, and a reader may see them of two steps, one after the other. Every
+field is a signed 64-bit integer or a double; a field nobody knows yet
 is ``None`` on both sides (the smallest integer, or NaN, in the file).
 
 The file is preallocated: a sparse mapping on a full tmpfs would be SIGBUS in training.
@@ -18,7 +20,7 @@ import struct
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -247,18 +249,16 @@ class PageWriter:
         self._sequence += 2
         self._integers[_SEQUENCE] = self._sequence
 
-    def step_writer(self, lock: AbstractContextManager[Any]) -> StepWriter:
-        """Writes the fields that change with each step, holding ``lock``: as fast as can
-        be."""
+    def step_writer(self) -> StepWriter:
+        """Writes where training is, as fast as can be: one store a field, outside of the
+        seqlock. Safe from any thread and signal handler."""
         words, clock = self._integers, time.monotonic_ns
 
         def stepped(step: int, step_in_epoch: int, samples: int) -> None:
-            with lock:
-                words[_SEQUENCE] = self._sequence + 1
-                words[_STEP], words[_STEP_IN_EPOCH] = step, step_in_epoch
-                words[_SAMPLES], words[_PROGRESS] = samples, clock()
-                self._sequence += 2
-                words[_SEQUENCE] = self._sequence
+            words[_SAMPLES] = samples
+            words[_STEP_IN_EPOCH] = step_in_epoch
+            words[_STEP] = step
+            words[_PROGRESS] = clock()
 
         return stepped
 

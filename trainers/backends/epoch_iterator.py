@@ -69,12 +69,24 @@ class FitIterator(Protocol):
         """Steps of this pass that were handed out."""
 
 
+class FollowedSteps(Protocol):
+    """The steps of a ``fit``."""
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether nothing can be due before the next step, and it is begun already."""
+
+
 class FollowedEpochs(Protocol):
     """A ``fit`` that is told of each boundary of its epochs."""
 
     @property
     def source(self) -> IteratedData:
         """What it trains on."""
+
+    @property
+    def steps(self) -> FollowedSteps:
+        """Its steps."""
 
     @property
     def next_step(self) -> int:
@@ -259,7 +271,7 @@ def _counted(
     iterator: Any, fit: FollowedEpochs, *, total: int, resumed: bool
 ) -> Iterator[Any]:
     """The steps of an epoch whose number is known."""
-    chunk = iterator.steps_per_execution
+    chunk, steps = iterator.steps_per_execution, fit.steps
     fresh = iterator._current_iterator is None or iterator.steps_per_epoch is None
     if fresh and not resumed:
         iterator._current_iterator = fit.source.begin()
@@ -273,9 +285,10 @@ def _counted(
                 iterator._interrupted_warning()
             break
         iterator._steps_seen += chunk
-        if fit.passes_over(step, iterator._current_iterator):
-            continue
-        fit.before_step()
+        if not steps.counts_only:
+            if fit.passes_over(step, iterator._current_iterator):
+                continue
+            fit.before_step()
         yield iterator.handed(step, iterator._current_iterator)
         fit.after_step(step + chunk, iterator._current_iterator)
 
@@ -290,7 +303,7 @@ def _until_exhausted(
     iterator: Any, fit: FollowedEpochs, *, start: int
 ) -> Iterator[Any]:
     """The steps of an epoch that ends when the data do."""
-    chunk = iterator.steps_per_execution
+    chunk, steps = iterator.steps_per_execution, fit.steps
     if iterator._current_iterator is None:
         iterator._current_iterator = fit.source.begin()
     current, iterator._current_iterator = iterator._current_iterator, None
@@ -299,8 +312,9 @@ def _until_exhausted(
     step = start
     while True:
         iterator._steps_seen = step + chunk
-        if not fit.passes_over(step, current):
-            fit.before_step()
+        if steps.counts_only or not fit.passes_over(step, current):
+            if not steps.counts_only:
+                fit.before_step()
             yield iterator.handed(step, current)
             fit.after_step(step + chunk, current)
         step += chunk

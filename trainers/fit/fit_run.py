@@ -34,15 +34,14 @@ from trainers.fit.resume.fit_snapshot import FitParts
 from trainers.fit.telemetry.first_fit_needs import FitSubject
 from trainers.fit.telemetry.fit_report import Report
 from trainers.fit.telemetry.phase_recorder import epochs_until_validation
-from trainers.fit.telemetry.step_counter import DoneSteps, Steps
+from trainers.fit.telemetry.step_counter import Steps
 from trainers.fit.telemetry.step_figure_counter import StepFigureCounter
-from trainers.process import allocation_subject
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import fit_state
 from trainers.state.hidden import baked_values, hidden_state
 
-LOOK_SECONDS = 0.05
-"""A step that comes sooner after a look is only counted: a look takes 0.05 ms, and nothing
+LOOK_SECONDS = 0.1
+"""A step that comes sooner after a look is only counted: a look takes 0.1 ms, and nothing
 that it finds is wanted more often."""
 LOOK_SECONDS_SAVING = 0.005
 """... while a snapshot is saved: what the steps beside it lose is asked for."""
@@ -58,8 +57,6 @@ class FitRun:
         self._session, self._call = session, call
         self._attempt = session.attempt
         self._show = session.attempt.stepped
-        self._training_progress = session.attempt.training
-        self._ends_at = session.attempt.planned_end.at_step
         self._attempt.files.followed()
         self._resume = FitResume(session)
         self._source: DataSource | None = None
@@ -71,7 +68,7 @@ class FitRun:
         self._evidence = StepFigureCounter(session.attempt, fit=session.fit_number)
         self._determinism = Determinism(self._report)
         self._proof = FitProof(session, self._determinism)
-        self._steps = Steps(call.model)
+        self.steps = Steps(call.model, session, self._position)
         self._slices = Slicing()
         self._boundary = Boundary(session, self._proof, self._determinism, self._slices)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
@@ -84,14 +81,8 @@ class FitRun:
             else again.hidden
         )
         self._in_use: int | None = None
-        self._look_due = 0.0
-        """Steps that are done before are only counted (``perf_counter``)."""
-        self._done: list[DoneSteps] = []
-        """Since the last look."""
         self._untraced = True
         """Whether the train function may still be traced for the first time."""
-        self._followed = 0.0
-        """Seconds that it took to follow the steps, since that was told last."""
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
@@ -146,7 +137,7 @@ class FitRun:
             call=self._call,
             source=self._source,
             hidden=self._hidden,
-            in_step=self._steps.failed,
+            in_step=self.steps.failed,
             stepped=self._looked_into,
             in_use=self._in_use,
             drawn=self._drawn_bytes(),
@@ -222,7 +213,7 @@ class FitRun:
 
     def _draws_from(self, iterator: FitIterator, source: DataSource) -> None:
         self._iterator, self._source = iterator, source
-        self._steps.draws_from(iterator, source)
+        self.steps.draws_from(iterator, source)
 
     def _data_known(self, *why_not_exact: str | None, model: str | None) -> None:
         """Say what it trains on, and why bits are not promised."""
@@ -294,11 +285,11 @@ class FitRun:
 
     def _follow(self) -> None:
         """Hear of what the train function does."""
-        self._steps.stand_around(self._executed)
+        self.steps.stand_around(self._executed)
 
     def unwrap(self) -> None:
         """Leave the model as Keras made it."""
-        self._steps.leave()
+        self.steps.leave()
         keras_compat.forget_last_logs(self.model)
         self._slices.restore()
 
@@ -342,7 +333,7 @@ class FitRun:
     def at_epoch_begin(self, *, resumed: bool) -> None:
         """Right before the first step of an epoch, or the first after a restore."""
         self._between_epochs = False
-        self._look_due = 0.0
+        self.steps.look_due, self.steps.counts_only = 0.0, False
         if self._attempt.phase is Phase.BETWEEN:
             self._attempt.enter(self._attempt.phase_at(self._session.step))
         if not resumed:
@@ -357,7 +348,7 @@ class FitRun:
         if not needed:
             yield False
             return
-        with self._resume.stand_in(self._steps, self._position.logs, self._call):
+        with self._resume.stand_in(self.steps, self._position.logs, self._call):
             yield True
 
     def epoch_is_over(self) -> None:
@@ -394,7 +385,7 @@ class FitRun:
         self._loss_guard.lower_rate()
         if self._attempt.directive.in_place:
             self._in_use = backend.recovery.memory_in_use()
-        self._steps.begin()
+        self.steps.begin()
 
     def _executed(self, logs: Any) -> None:
         """The train function returned: a whole step, or several in one execution."""
@@ -405,38 +396,35 @@ class FitRun:
             self._proof.stepped()
         if self._untraced:
             self._untraced = not self._hidden.traced(baked_values.TRAIN)
-        steps, position, session = self._steps, self._position, self._session
-        steps.end()
-        # Written out: training has emptied the processor's caches, and each function that
-        # is called at a step takes a microsecond or more.
-        ran = steps.ran
-        session.step += ran
-        session.samples += steps.samples
-        if session.step >= self._ends_at:
-            self._attempt.done(session.step)
-        position.step_in_epoch += ran
-        position.logs = logs
-        training = self._training_progress
-        training.steps = (training.steps or 0) + ran
-        if allocation_subject.watch.last is not None:
-            allocation_subject.watch.forget()
-        self._followed += time.perf_counter() - began
+        self.steps.trained(logs)
+        self.steps.following += time.perf_counter() - began
 
     def after_step(self, next_step: int, batches: Any) -> None:
         """After the step and every callback: the state is whole. ``batches``: what it
         drew from."""
         began = time.perf_counter()
-        self._position.next_step = next_step
-        if not self._steps.ran:
+        steps, position, session = self.steps, self._position, self._session
+        position.next_step = next_step
+        if not steps.ran:
+            steps.counts_only = False
             self._determinism.hear_of_draws()
             self._determinism.tell(LOST_SEAM)
             return
-        self._done.append((self._steps.began, began, self._steps.ran))
-        session = self._session
-        self._show(session.step, self._position.step_in_epoch, session.samples)
-        if began >= self._look_due or self._attempt.drain_requested:
-            self._look_due = self._next_look(traced=self._look(batches))
-        self._followed += time.perf_counter() - began
+        steps.done.append((steps.began, began, steps.ran))
+        self._show(session.step, position.step_in_epoch, session.samples)
+        if began >= steps.look_due or self._attempt.drain_requested:
+            steps.counts_only = False
+            steps.look_due = self._next_look(traced=self._look(batches))
+            steps.following += time.perf_counter() - began
+            return
+        # The next is begun here: ``before_step`` is called after a look alone.
+        steps.counts_only = (
+            steps.one_each
+            and steps.around is not None
+            and steps.model.train_function is steps.around
+        )
+        steps.ran, steps.began = 0, time.perf_counter()
+        steps.following += steps.began - began
 
     def _look(self, batches: Any) -> bool:
         """Do at this boundary what is due; whether a function was traced since the last."""
@@ -448,16 +436,16 @@ class FitRun:
         step, logs = self._session.step, self._position.logs
         self._report.look(logs=logs, step=step)
         self._report.phases.stepped(step, self._validation_ahead)
-        traced = self._evidence.look(steps=self._steps.ran, batches=batches)
+        traced = self._evidence.look(steps=self.steps.ran, batches=batches)
         self._loss_guard.look(logs, step=step, epoch=self._position.epoch, due=False)
-        self._session.followed(self._followed)
-        self._followed = 0.0
+        self._session.followed(self.steps.following)
+        self.steps.following = 0.0
         self._between_steps()
         return traced
 
     def _count(self) -> None:
         """The steps since that was done last."""
-        done, self._done = self._done, []
+        done, self.steps.done = self.steps.done, []
         self._report.count(done, step=self._session.step)
         self._evidence.count(done)
 
@@ -469,6 +457,7 @@ class FitRun:
             or self._session.schedule.by_steps
             or self._slices.prepared
             or self._loss_guard.planned
+            or skipped_steps.any_ahead(self._session)
             or not self._report.settled
         )
         if to_the_step:
@@ -564,6 +553,6 @@ class FitRun:
         del self._hidden
         epoch_iterator.leave(self.iterator)
         self._source = self._iterator = None
-        self._steps.draws_from(None, None)
+        self.steps.draws_from(None, None)
         self._call = replace(self._call, data=None, validation_data=None)
         self._validation = validation.Validation()

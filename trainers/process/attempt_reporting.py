@@ -5,12 +5,12 @@ before the script starts. Standard library only: a script that never imports Ker
 for nothing else.
 """
 
-import bisect
 import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from supervisor.wire.event_file import EventWriter, RecordKind
@@ -63,7 +63,7 @@ class PageReporter:
         self._page = PageWriter(path)
         # Reentrant: the signal handler may interrupt a write of its own thread.
         self._lock = threading.RLock()
-        self.stepped = self._page.step_writer(self._lock)
+        self.stepped = self._page.step_writer()
         """Publishes where training is after a step: ``step, step_in_epoch, samples``."""
         now = time.monotonic_ns()
         self._times = PhaseTimes(now_ns=now)
@@ -120,14 +120,18 @@ class PageReporter:
             self._ticked = now
             self.set(ticks=self._ticks)
 
-    def count_step(self, *, seconds: float, steps: int) -> None:
-        """Count ``steps`` completed steps that took ``seconds`` together; ``publish_times``
-        tells."""
-        each = seconds / max(steps, 1)
-        self._step_counts[bisect.bisect_left(STEP_BUCKETS_SECONDS, each)] += steps
-        self._step_sum += seconds
-        before = each if self._step_smoothed is None else self._step_smoothed
-        self._step_smoothed = before + SMOOTHING * (each - before)
+    def count_steps(self, done: Iterable[tuple[float, float, int]]) -> None:
+        """Count steps that are completed: when each execution began and ended
+        (``perf_counter``), and how many steps it was; ``publish_times`` tells."""
+        counts, smoothed = self._step_counts, self._step_smoothed
+        for began, ended, steps in done:
+            seconds = ended - began
+            each = seconds / (steps or 1)
+            counts[bisect_left(STEP_BUCKETS_SECONDS, each)] += steps
+            self._step_sum += seconds
+            before = each if smoothed is None else smoothed
+            smoothed = before + SMOOTHING * (each - before)
+        self._step_smoothed = smoothed
 
     @property
     def has_stepped(self) -> bool:
@@ -239,7 +243,7 @@ class Attempt(PageReporter):
         usual = self._step_smoothed
         if usual is not None and seconds > PAUSE * usual * steps:
             seconds = usual * steps
-        self.count_step(seconds=seconds, steps=steps)
+        self.count_steps([(0.0, seconds, steps)])
         self.spent_in(self.phase_at(done - steps), seconds)
 
     def goes_on(self, directive: Directive, *, failed_step: int) -> None:

@@ -8,7 +8,7 @@ budget decides here anyway). It takes at most half of the budget.
 
 **Memory**: as often as the rest of the budget allows: an interval of C / rest. The rest is
 what the disk and following the steps leave, which for steps of some milliseconds is as
-much as a snapshot a second; half of the budget at least.
+much as a snapshot a second; a quarter of the budget at least.
 
 Without a memory tier the durable one does both: the whole budget is its own.
 
@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 
 FEW = 20
 """Until then one comes after so many times its cost at the latest."""
+LEAST = 0.25
+"""Share of the budget that snapshots in memory have in any case."""
 YOUNG = "by Young's formula that loses least"
 FIRST = "the first snapshot is taken at once; from its cost the next are planned"
 
@@ -110,7 +112,7 @@ class SnapshotSchedule:
         return _within(cost / self._rest(other_share), self.memory_bounds)
 
     def _rest(self, other_share: float) -> float:
-        return max(self.budget - other_share, self.budget / 2)
+        return max(self.budget - other_share, self.budget * LEAST)
 
     def plan(self, costs: Costs) -> IntervalPlan:
         """The intervals for snapshots of these costs."""

@@ -43,7 +43,7 @@ def test_a_page_comes_back(tmp_path: Path) -> None:
 def test_a_step_is_shown_with_its_time(tmp_path: Path) -> None:
     """By the writer of what changes with each step, beside the one of all else."""
     writer = PageWriter(tmp_path / "page")
-    stepped = writer.step_writer(threading.Lock())
+    stepped = writer.step_writer()
     writer.set(pid=7, step_counts=tuple(range(12)))
     before = time.monotonic_ns()
     stepped(5, 2, 40)

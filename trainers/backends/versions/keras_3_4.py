@@ -49,9 +49,10 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[Any]:
     for step in range(start, total, chunk) if total else itertools.count(start, chunk):
         if not total:
             iterator._steps_seen = step + chunk
-        if fit.passes_over(step, batches):
-            continue
-        fit.before_step()
+        if not fit.steps.counts_only:
+            if fit.passes_over(step, batches):
+                continue
+            fit.before_step()
         # Where their number is not known, these versions count from the last.
         yield handed(step if total else step + chunk - 1, chunk, batches)
         fit.after_step(step + chunk, batches)

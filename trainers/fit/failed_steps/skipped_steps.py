@@ -23,6 +23,12 @@ def is_next(session: RunProgress) -> bool:
     return skip is not None and skip[0] <= session.step < skip[1]
 
 
+def any_ahead(session: RunProgress) -> bool:
+    """Whether one of them may still come."""
+    skip = session.attempt.directive.skip
+    return skip is not None and session.step < skip[1]
+
+
 def pass_over(session: RunProgress, parts: FitParts, step: int, batches: Any) -> bool:
     """Leave out a call of the train function, which Keras counts as ``step``, and draw
     what it would from ``batches``; False: the data end here, and Keras finds that out."""

@@ -1,7 +1,7 @@
 """The reports of a running ``fit``: the page at each step, all else now and then."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from supervisor.wire.event_file import RecordKind
@@ -130,15 +130,14 @@ class Report:
         """Whether the steps are done after which the peak of memory is told first."""
         return self._steps > SETTLED_STEPS
 
-    def count(self, done: Iterable[DoneSteps], *, step: int) -> None:
+    def count(self, done: Sequence[DoneSteps], *, step: int) -> None:
         """These were done, up to ``step`` of the run."""
-        for began, ended, steps in done:
-            if self._steps:
-                self._attempt.count_step(seconds=ended - began, steps=steps)
-            else:
-                elapsed = time.perf_counter() - self._began
-                self._attempt.say(RecordKind.FIRST_STEP, step=step, seconds=elapsed)
-            self._steps += steps
+        if done and not self._steps:  # the first, which compiles
+            elapsed = time.perf_counter() - self._began
+            self._attempt.say(RecordKind.FIRST_STEP, step=step, seconds=elapsed)
+            self._steps, done = done[0][2], done[1:]
+        self._attempt.count_steps(done)
+        self._steps += sum(steps for _, _, steps in done)
 
     def look(self, *, logs: Any, step: int) -> None:
         """After a step that was counted: tell what is due."""

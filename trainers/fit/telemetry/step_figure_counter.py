@@ -76,9 +76,11 @@ class StepFigureCounter:
 
     def count(self, done: Iterable[DoneSteps]) -> None:
         """These were done since."""
+        seen, begins = self._seen, self._begins
         for began, _, steps in done:
-            self._begins.append((began, self._seen))
-            self._seen += steps
+            begins.append((began, seen))
+            seen += steps
+        self._seen = seen
 
     def look(self, *, steps: int, batches: Any = None) -> bool:
         """After some that were counted, the last ``steps`` in one execution, on what the

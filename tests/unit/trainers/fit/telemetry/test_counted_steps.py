@@ -31,6 +31,10 @@ class Shown(keras.callbacks.Callback):
         page = read_page(path)
         shown.append((page.step, page.step_in_epoch, page.samples))
 
+    def on_train_batch_end(self, batch, logs=None):
+        if len(shown) in map(int, sys.argv[2:]):
+            self.model.make_train_function(force=True)
+
 
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
@@ -67,6 +71,24 @@ def test_where_training_is_can_be_read_after_each_step(attempts: Attempts) -> No
     assert page is not None
     assert (page.step, page.samples) == (69, 270)
     assert sum(page.step_counts) == 68
+
+
+def test_a_train_function_that_is_made_anew_is_heard_of(attempts: Attempts) -> None:
+    """By a callback, after steps that are only counted: the next ones are counted, too."""
+    outcome = attempts.run(attempts.script(SCRIPT), NEVER, "10", "40")
+    assert outcome.code == 0, outcome.err
+    shown = read_result(attempts.directory / "seen.json")["shown"]
+    assert [step for step, _, _ in shown] == list(range(69))
+
+
+def test_steps_are_left_out_to_the_step(attempts: Attempts) -> None:
+    """Until then each is looked at: those to leave out are not begun."""
+    outcome = attempts.run(attempts.script(SCRIPT), NEVER, skip=(30, 35))
+    assert outcome.code == 0, outcome.err
+    seen = read_result(attempts.directory / "seen.json")
+    steps = [step for step, _, _ in seen["shown"]]
+    assert steps == [*range(30), *range(35, 69)]
+    assert seen["looks"] == [*range(1, 31), 36, 47]
 
 
 def test_an_end_that_is_asked_for_waits_for_no_look(attempts: Attempts) -> None:
