@@ -404,7 +404,7 @@ def adopt_end(supervisor: Supervisor, begun: Begun, number: int) -> None:
         files,
         telemetry=telemetry,
         log=LogFollower(files.output, cap=log_cap_of(begun.job.spec)),
-        limited=begun.job.spec.memory.cpu is not None,
+        cpu_limit=begun.job.spec.memory.cpu,
         snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
         unit=launcher.told(name, paths=files),
     )

@@ -63,7 +63,7 @@ def diagnosed(outcome: AttemptOutcome) -> Diagnosis:
         paths,
         telemetry=Telemetry(paths),
         log=LogFollower(paths.output),
-        limited=True,
+        cpu_limit=LIMIT,
         snapshots=(None, None),
     )
     return examined(diagnose(exited.evidence), exited.evidence)

@@ -297,7 +297,7 @@ class AttemptMonitor:
                 handle.attempt.paths,
                 telemetry=handle.telemetry,
                 log=handle.log,
-                limited=self.spec.memory.cpu is not None,
+                cpu_limit=self.spec.memory.cpu,
                 snapshots=tiers_of(self.row, self.spec, self.paths),
                 oom_kills=handle.attempt.oom_kills(),
                 asks=True,
@@ -409,7 +409,7 @@ class AttemptMonitor:
             handle.attempt.paths,
             telemetry=handle.telemetry,
             log=handle.log,
-            limited=self.spec.memory.cpu is not None,
+            cpu_limit=self.spec.memory.cpu,
             snapshots=tiers_of(self.row, self.spec, self.paths),
             oom_kills=handle.attempt.oom_kills(),
             unit=handle.attempt.shim_end()

@@ -15,6 +15,7 @@ from supervisor.core.diagnosis.stack_traces import (
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.lifecycle.events import Exited
 from supervisor.core.memory.bfc_map import MemoryMap, figures_of
+from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import OomFindings
 from supervisor.host.snapshots.snapshot_catalog import (
     newest_step,
@@ -39,7 +40,7 @@ def gather(
     *,
     telemetry: Telemetry,
     log: LogFollower,
-    limited: bool,
+    cpu_limit: int | None,
     snapshots: Sequence[Path | None],
     oom_kills: int | None = None,
     unit: UnitEnd | None = None,
@@ -47,8 +48,8 @@ def gather(
 ) -> Exited:
     """What is known of the end of the attempt in ``files``, all processes gone.
 
-    ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a
-    limit. ``oom_kills``: how many the kernel counted in the attempt's cgroup while it
+    ``snapshots``: the tiers. ``cpu_limit``: bytes that the supervisor let the CPU
+    allocator have. ``oom_kills``: how many the kernel counted in the attempt's cgroup while it
     ran, as far as we saw; the shim has seen it to its end. ``unit``: what systemd says, which
     counts where there is no exit record. ``asks``: it has not ended, but stands still at a
     step that failed.
@@ -69,7 +70,7 @@ def gather(
         log=log.findings(),
         fault=_fault(files.fault),
         stacks=_stacks(files.fault, record),
-        dump=None if memory_map is None else figures_of(memory_map),
+        dump=_dump(memory_map, cpu_limit),
         memory=_findings(files, memory_map, page, view),
         no_room=found_no_room(record, launched=view.launched),
         refused=view.refused,
@@ -80,7 +81,7 @@ def gather(
         drained=view.drained,
         steps_done=_steps_done(page, view),
         stop_requested=record is not None and record.asked_to_stop,
-        limited=limited,
+        limited=cpu_limit is not None,
         cgroup_oom_kills=_most(oom_kills, None if record is None else record.oom_kills),
         script_exit_code=view.exit_code,
         script_exit_message=view.exit_message,
@@ -93,6 +94,15 @@ def gather(
         snapshot_step=newest_step(*snapshots),
         idle_seconds=idle_seconds(record, page, view),
     )
+
+
+def _dump(memory_map: MemoryMap | None, cpu_limit: int | None) -> MemoryFigures | None:
+    """Its figures, with the limit where it is ours: TensorFlow's log tells that, too, but
+    not of a script that lets it log nothing."""
+    if memory_map is None:
+        return None
+    of_gpu = "GPU" in memory_map.allocator
+    return figures_of(memory_map, limit_bytes=None if of_gpu else cpu_limit)
 
 
 def idle_seconds(

@@ -96,7 +96,7 @@ def diagnosis_of(spec: Spec, paths: AttemptPaths) -> Diagnosis:
         paths,
         telemetry=Telemetry(paths),
         log=LogFollower(paths.output, cap=log_cap_of(spec)),
-        limited=spec.memory.cpu is not None,
+        cpu_limit=spec.memory.cpu,
         snapshots=(None, None),
     )
     return diagnose(exited.evidence)

@@ -35,7 +35,7 @@ def fault_of(path: Path) -> bool:
         files,
         telemetry=Telemetry(files),
         log=LogFollower(files.output),
-        limited=False,
+        cpu_limit=None,
         snapshots=(None,),
     )
     return exited.evidence.fault.lines > 0

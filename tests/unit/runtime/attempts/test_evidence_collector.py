@@ -71,11 +71,35 @@ def test_a_long_attempt_that_ended_unwatched(tmp_path: Path) -> None:
         files,
         telemetry=Telemetry(files),
         log=LogFollower(files.output),
-        limited=False,
+        cpu_limit=None,
         snapshots=[tmp_path / "snapshots"],
     )
     assert exited.evidence.finished
     assert exited.evidence.script_exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("allocator", "limit", "known"),
+    [("cpu", 2**20, 2**20), ("GPU_0_bfc", 2**20, None), ("cpu", None, None)],
+)
+def test_a_limit_of_ours_is_known_without_a_log(
+    tmp_path: Path, allocator: str, limit: int | None, known: int | None
+) -> None:
+    """Of the CPU's allocator: what a GPU's may have is its own."""
+    files = AttemptPaths(tmp_path)
+    files.dumps.mkdir()
+    name = allocator.encode()
+    (files.dumps / "d_a.1").write_bytes(bytes([0x0A, len(name)]) + name)
+    exited = gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output),
+        cpu_limit=limit,
+        snapshots=[tmp_path / "snapshots"],
+    )
+    assert exited.evidence.dump is not None
+    assert exited.evidence.dump.limit_bytes == known
+    assert exited.evidence.limited is (limit is not None)
 
 
 SECOND = 10**9
@@ -146,7 +170,7 @@ def test_the_stacks_of_a_crash_are_kept(
         files,
         telemetry=Telemetry(files),
         log=LogFollower(files.output),
-        limited=False,
+        cpu_limit=None,
         snapshots=[tmp_path / "snapshots"],
     )
     assert exited.evidence.stacks == (CRASHED.rstrip() if told else "")
@@ -168,7 +192,7 @@ def test_the_needs_of_a_step_are_evidence_of_their_own_fit(
         files,
         telemetry=Telemetry(files),
         log=LogFollower(files.output),
-        limited=True,
+        cpu_limit=2**30,
         snapshots=[tmp_path / "snapshots"],
     )
     found = exited.evidence.memory.needs
