@@ -1,6 +1,7 @@
 """Steps that come soon after a look are only counted; nothing that must be exact is late."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,49 @@ with open("seen.json", "w") as file:
     json.dump({"looks": looks, "shown": shown}, file)
 """
 NEVER = "1e9"
+KILLED = """
+import hashlib, json, os, signal, sys
+import keras, numpy as np, tensorflow as tf
+from trainers.fit import fit_run
+
+fit_run.LOOK_SECONDS = fit_run.LOOK_SECONDS_SAVING = 0.02
+looks, look = [], fit_run.FitRun._look
+def looked(run, batches):
+    looks.append(run._session.step)
+    return look(run, batches)
+fit_run.FitRun._look = looked
+
+
+class Dies(keras.callbacks.Callback):
+    count, rng = 0, np.random.default_rng(5)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.count += 1
+        self.drawn = float(self.rng.normal()) + float(logs["loss"])
+        if str(self.count) in sys.argv[1:]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+x = np.random.default_rng(1).normal(size=(2998, 8)).astype("float32")
+data = (x, x.sum(axis=1, keepdims=True))
+if "pipeline" in sys.argv:
+    data = (tf.data.Dataset.from_tensor_slices(data).shuffle(500).batch(4),)
+model = keras.Sequential([
+    keras.Input((8,)), keras.layers.Dense(16, "relu"), keras.layers.Dropout(0.2),
+    keras.layers.Dense(1),
+])
+model.compile("adam", "mse")
+dies = Dies()
+history = model.fit(*data, batch_size=None if "pipeline" in sys.argv else 4, epochs=3,
+                    verbose=0, callbacks=[dies])
+total = hashlib.sha256()
+for one in [*model.variables, *model.optimizer.variables]:
+    total.update(np.asarray(one).tobytes())
+with open("end.json", "w") as file:
+    json.dump({"state": total.hexdigest(), "history": history.history,
+               "count": dies.count, "drawn": dies.drawn}, file)
+print(json.dumps(looks))
+"""
 
 
 @pytest.fixture
@@ -97,6 +141,32 @@ def test_an_end_that_is_asked_for_waits_for_no_look(attempts: Attempts) -> None:
     assert outcome.code == EXIT_DRAINED, outcome.err
     (saved,) = attempts.snapshots.glob("*-*/manifest.json")
     assert json.loads(saved.read_text())["step"] == 17
+
+
+@pytest.mark.parametrize("data", ["arrays", "pipeline"])
+def test_a_run_that_was_killed_between_two_looks_ends_the_same(
+    attempts: Attempts, tmp_path: Path, zygote: Zygote, data: str
+) -> None:
+    """Its snapshots are of steps that come after some that were only counted."""
+    attempts.options |= {"snapshot_every_seconds": 0.05}
+    script = attempts.script(KILLED)
+    for step in (1201, 1877):
+        outcome = attempts.run(script, data, str(step))
+        assert outcome.code == -signal.SIGKILL, outcome.err
+        page = read_page(outcome.paths.page)
+        assert page is not None
+        assert page.step == step - 1
+    outcome = attempts.run(script, data)
+    assert outcome.code == 0, outcome.err
+    (restored,) = outcome.of("restored")
+    assert restored["step"] > 1201
+    looks = json.loads(outcome.out)
+    assert len(looks) < (2250 - restored["step"]) / 2
+    alone = Attempts(tmp_path / "alone", zygote=zygote)
+    undisturbed = alone.run(alone.script(KILLED), data)
+    assert undisturbed.code == 0, undisturbed.err
+    seen, wanted = (one.directory / "end.json" for one in (attempts, alone))
+    assert read_result(seen) == read_result(wanted)
 
 
 def test_an_interval_in_steps_is_kept_to_the_step(attempts: Attempts) -> None:
