@@ -159,6 +159,20 @@ def build_optimizers_of(models: Iterable[Any]) -> None:
             optimizer.build(model.trainable_variables)
 
 
+def build_config(model: Any) -> dict[str, Any] | None:
+    """What it takes to build ``model`` as it is built, as JSON; None: it is not, or nothing
+    tells of which shapes its input was."""
+    config = model.get_build_config() if model.built else None
+    return config if config and all(config.values()) else None
+
+
+def build_as_before(model: Any, config: dict[str, Any]) -> None:
+    """Build ``model`` by its ``build_config``."""
+    shape = config.get("input_shape")
+    more = {} if shape is None else {"input_shape": tuple(shape)}
+    model.build_from_config({**config, **more})
+
+
 def is_built_by_fit(model: Any) -> bool:
     """Whether ``fit`` builds the model before its first step, and not with it."""
     return getattr(model, "_distribute_strategy", None) is not None

@@ -24,7 +24,12 @@ from trainers.snapshots.tensor_image import Tensor
 from trainers.state import array_views, decode, encode, iterator_state
 from trainers.state.callback_state import FILES, refers
 from trainers.state.compilation import Compilation
-from trainers.state.hidden import baked_values, reachable, watched_variables
+from trainers.state.hidden import (
+    baked_values,
+    late_models,
+    reachable,
+    watched_variables,
+)
 from trainers.state.hidden.baked_values import BakedValues
 from trainers.state.hidden.fingerprint import Mark
 from trainers.state.hidden.library_state import UnsavedCache
@@ -131,6 +136,7 @@ class HiddenState:
         self._variables_of_data: dict[str, Any] = {}
         """Their marks, as they were when each was seen first."""
         self._variables = watched_variables.WatchedVariables()
+        self._late = late_models.LateModels()
         self._tables: dict[str, Mark] = {}
         self._baked = BakedValues(model)
         self._large: dict[Name, str] = {}
@@ -146,6 +152,7 @@ class HiddenState:
         found = self._look()
         self._marks = marks_of(found)
         self._variables.begin(found)
+        self._late.begin(found)
         self._tables = {path: mark_of_table(one) for path, one in found.tables.items()}
         if self._dataset is not None:
             of_data = self._of_data(found)
@@ -234,11 +241,21 @@ class HiddenState:
             for name, value in changed(found, self._marks)
         }
         values |= _met_again(found, values, encoder)
-        tensors = {
-            name: encoder.tensor(np.array(backend.values.framework_array(one)))
+        variables = {
+            name: one
             for name, one in sorted(variables.items())
             if self._variables.has_changed(name, one)
         }
+        tensors = {
+            name: encoder.tensor(np.array(backend.values.framework_array(one)))
+            for name, one in variables.items()
+        }
+        lost = {reachable.at(*name) for name, one in values.items() if one is None}
+        told += (
+            late_models.LATE.format(owner)
+            for owner in self._late.lost(variables, found, places, encoder.has_met)
+            if owner not in lost  # told already
+        )
         tables = {
             path: [*map(encoder.encode, backend.hidden.table_content(one))]
             for path, one in sorted(found.tables.items())
@@ -258,6 +275,7 @@ class HiddenState:
         told += why_not
         state = {
             "baked": [list(name) for name in baked],
+            "built": self._late.builds(found),
             "compiled": compiled,
             "traced": traced,
             "values": nested({k: v for k, v in values.items() if v is not None}),
@@ -457,7 +475,7 @@ class HiddenState:
         self._compilation.unfreeze(hidden.get("compiled", {}))
         told = self._put_values(flat(hidden["values"]), decoder)
         found = self._look()
-        backend.hidden.build_optimizers(found.models.values())
+        late_models.build(found, hidden.get("built", {}))
         found = self._look()
         moved = hidden.get("moved", ())
         variables = watched_variables.present(found, places, moved)
