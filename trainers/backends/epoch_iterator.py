@@ -62,7 +62,12 @@ class FitIterator(Protocol):
 
     @property
     def batches_of_pass(self) -> int | None:
-        """Batches of one pass through the data; None where they do not say."""
+        """Batches of one pass through the data; None where nobody knows."""
+
+    @property
+    def batches_stated(self) -> int | None:
+        """The same, as the data say it; None where they do not. Else Keras takes what a pass
+        was, in whole executions of the train function."""
 
     @property
     def steps_seen(self) -> int:
@@ -134,6 +139,7 @@ class Supervised:
     """Before Keras' own iterator among the bases of a class: it stays Keras' own, unless
     a supervised ``fit`` says that it is its training data."""
 
+    data_adapter: Any
     _epoch_iterator: Any
     _current_iterator: Any = None
     _steps_seen: int
@@ -180,8 +186,14 @@ class Supervised:
 
     @property
     def batches_of_pass(self) -> int | None:
-        """Batches of one pass through the data; None where they do not say."""
+        """Batches of one pass through the data; None where nobody knows."""
         return self._num_batches
+
+    @property
+    def batches_stated(self) -> int | None:
+        """The same, as the data say it; None where they do not."""
+        stated: int | None = self.data_adapter.num_batches
+        return stated
 
 
 def leave(iterator: Any) -> None:

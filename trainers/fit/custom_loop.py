@@ -117,6 +117,7 @@ class LoopIterator:
     steps_per_execution: int = 1
     num_batches: None = None
     batches_of_pass: None = None
+    batches_stated: None = None
     steps_seen: int = 0
 
 

@@ -537,6 +537,7 @@ class FitRun:
 
     def stopped(self) -> None:
         """``fit`` is over, or was broken off: was that for its loss?"""
+        self._count()
         self._loss_guard.notice_stop(
             self.callbacks, self._position.logs, step=self._session.step
         )

@@ -5,6 +5,7 @@ the script, run from its top, has not made yet.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ AGAIN = (
     "a callback compiles the model anew, and that cannot be done again after a restart"
     " ({}): what compile set is what the script sets at the start"
 )
+Place = tuple[str, int]
 
 
 class Compilation:
@@ -31,8 +33,8 @@ class Compilation:
         """What is another since, as JSON; and why not all of it, in a sentence."""
         changed: dict[str, Any] = {}
         trains = _trains(self._model)
-        if trains != self._trains:
-            changed["trains"] = trains
+        if any(trains.get(at, before) != before for at, before in self._trains.items()):
+            changed["layers"] = [[*at, trains] for at, trains in trains.items()]
         if keras_compat.compiled_with(self._model) is self._config:
             return changed, []
         try:
@@ -60,17 +62,32 @@ class Compilation:
         """Let the layers train that did; without another ``compile`` only once the
         optimizer is built and the step traced, as they were."""
         layers = _layers(self._model)
-        for layer, trains in zip(layers, changed.get("trains", ()), strict=False):
-            layer.trainable = trains  # of all in it, too: they come later
+        for name, number, trains in changed.get("layers", _of_old(layers, changed)):
+            if (name, number) in layers:
+                layers[
+                    name, number
+                ].trainable = trains  # of all in it, too: they come later
 
 
-def _layers(model: Any) -> list[Any]:
-    layers = isinstance(model, keras.Layer)
-    return keras_losses.all_layers(model) if layers else []
+def _layers(model: Any) -> dict[Place, Any]:
+    """Its layers, each before those inside of it. By name, as a model that is not built yet
+    has fewer (none for its input), and by number among those of one name."""
+    layers = keras_losses.all_layers(model) if isinstance(model, keras.Layer) else []
+    count, found = Counter[str](), dict[Place, Any]()
+    for layer in layers:
+        found[layer.name, count[layer.name]] = layer
+        count[layer.name] += 1
+    return found
 
 
-def _trains(model: Any) -> list[bool]:
-    return [bool(layer.trainable) for layer in _layers(model)]
+def _trains(model: Any) -> dict[Place, bool]:
+    return {at: bool(one.trainable) for at, one in _layers(model).items()}
+
+
+def _of_old(layers: Mapping[Place, Any], changed: Mapping[str, Any]) -> list[list[Any]]:
+    """What an earlier version saved, one after the other, as ``layers``."""
+    trains = changed.get("trains", ())
+    return [[*at, one] for at, one in zip(layers, trains, strict=False)]
 
 
 def _refuse_untrusted(config: Any) -> None:

@@ -149,7 +149,7 @@ class Steps:
         if source.handed_out is not None:
             return source.handed_out - source.drawn
         chunk = iterator.steps_per_execution
-        if iterator.batches_of_pass is not None:
+        if iterator.batches_stated is not None:
             return planned(iterator, source)
         before, self._updates = self._updates, backend.fit.updates(self.model)
         if before is None or self._updates is None:

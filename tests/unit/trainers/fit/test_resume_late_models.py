@@ -72,6 +72,12 @@ class Makes(keras.callbacks.Callback):
             return score.result().numpy().tolist()
         if kind == "generator":
             return float(tf.random.get_global_generator().normal([]))
+        if kind == "compiled":
+            if count == 5:
+                self.model.layers[0].trainable = False
+                self.model.compile(keras.optimizers.SGD(0.01, momentum=0.5), "mse")
+                self.model.make_train_function(force=True)
+            return float(np.sum(self.model.get_weights()[0]))
         if self.held is None:
             self.held = [tf.Variable(0.0), {"a": keras.Variable(1.0)}]
         self.held[0].assign_add(0.5)
@@ -79,8 +85,8 @@ class Makes(keras.callbacks.Callback):
         return [float(self.held[0]), float(self.held[1]["a"])]
 
 
-model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
+model = keras.Sequential([keras.layers.Dense(2), keras.layers.Dense(1)])
+model.compile("adam", "mse")
 makes = Makes()
 model.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=[makes])
 with open("end.json", "w") as file:
@@ -101,6 +107,7 @@ NAMED = {
     [
         ("plain", True),
         ("variables", True),
+        ("compiled", True),
         ("measured", False),
         ("own", False),
         ("layer", False),

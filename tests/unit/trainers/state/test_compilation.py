@@ -44,6 +44,29 @@ def test_what_scripts_compile_with_comes_back(loss: Any) -> None:
     assert isinstance(again.optimizer, keras.optimizers.Adam)
 
 
+def test_layers_train_as_they_did_in_a_model_that_is_not_built_yet() -> None:
+    """It has fewer layers than the one that was saved."""
+
+    def made() -> keras.Model:
+        inner = keras.Sequential([keras.layers.Dense(2, name="a")], name="inner")
+        last = keras.layers.Dense(1, name="b")
+        model = keras.Sequential([keras.layers.Dense(3, name="a"), inner, last])
+        model.compile("sgd", "mse")
+        return model
+
+    model = made()
+    before = Compilation(model)
+    model.build((None, 2))
+    assert before.capture() == ({}, [])
+    model.layers[0].trainable = model.layers[1].layers[0].trainable = False
+    changed, told = before.capture()
+    assert told == []
+    again = made()
+    Compilation(again).unfreeze(changed)
+    assert [one.trainable for one in again.layers] == [False, True, True]
+    assert not again.layers[1].layers[0].trainable
+
+
 @pytest.mark.parametrize("name", ["function", "Hurt"])
 def test_a_configuration_is_no_order(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -44,6 +44,22 @@ model.fit(np.ones((90, 2)), np.ones((90, 1)), batch_size=4, epochs=3, verbose=0,
 with open("seen.json", "w") as file:
     json.dump({"looks": looks, "shown": shown}, file)
 """
+SEVERAL = """
+import json
+import keras, numpy as np, tensorflow as tf
+
+def rows():
+    for row in range(178):
+        yield np.ones(2, "float32"), np.ones(1, "float32")
+
+of = tf.TensorSpec((2,)), tf.TensorSpec((1,))
+data = tf.data.Dataset.from_generator(rows, output_signature=of).batch(4)
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse", steps_per_execution=8)
+model.fit(data, epochs=3, verbose=0)
+with open("seen.json", "w") as file:
+    json.dump(int(model.optimizer.iterations), file)
+"""
 NEVER = "1e9"
 KILLED = """
 import hashlib, json, os, signal, sys
@@ -115,6 +131,14 @@ def test_where_training_is_can_be_read_after_each_step(attempts: Attempts) -> No
     assert page is not None
     assert (page.step, page.samples) == (69, 270)
     assert sum(page.step_counts) == 68
+
+
+def test_an_epoch_that_ends_within_an_execution(attempts: Attempts) -> None:
+    """Of data that do not say how many batches they have: Keras knows that from the second
+    epoch on, but in whole executions."""
+    outcome = attempts.run(attempts.script(SEVERAL))
+    assert outcome.code == 0, outcome.err
+    assert outcome.page.step == read_result(attempts.directory / "seen.json") == 3 * 45
 
 
 def test_a_train_function_that_is_made_anew_is_heard_of(attempts: Attempts) -> None:
