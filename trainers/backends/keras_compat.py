@@ -22,6 +22,7 @@ and of the versions (``versions``).
 
 import contextlib
 import inspect
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -162,8 +163,12 @@ def build_optimizers_of(models: Iterable[Any]) -> None:
 def build_config(model: Any) -> dict[str, Any] | None:
     """What it takes to build ``model`` as it is built, as JSON; None: it is not, or nothing
     tells of which shapes its input was."""
-    config = model.get_build_config() if model.built else None
-    return config if config and all(config.values()) else None
+    try:
+        config = model.get_build_config() if model.built else None
+        found: dict[str, Any] = json.loads(json.dumps(config or {}))
+    except (TypeError, ValueError, AttributeError):
+        return None
+    return found if found and all(found.values()) else None
 
 
 def build_as_before(model: Any, config: dict[str, Any]) -> None:
