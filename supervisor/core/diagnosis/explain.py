@@ -326,8 +326,12 @@ def _wrap(line: str) -> str:
 
 
 def _at_step(incident: Mapping[str, Any]) -> str:
-    step = incident["failed_step"]
-    return "" if step is None else f" after step {step}"
+    step, restored = incident["failed_step"], incident["restored_step"]
+    if step is None:
+        return ""
+    # It did steps again that a newer snapshot has.
+    proving = restored is not None and restored > step
+    return f" after step {step}" + (", in the proof of its resume" if proving else "")
 
 
 def _lost(incident: Mapping[str, Any]) -> str:
