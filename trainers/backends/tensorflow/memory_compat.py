@@ -83,7 +83,12 @@ def shares(limit_mib: int, asked: Sequence[int | None]) -> list[int]:
     equal = max(1, limit_mib // max(1, len(asked)))
     wanted = [equal if one is None else min(int(one), limit_mib) for one in asked]
     together = max(limit_mib, sum(wanted))
-    return [max(1, one * limit_mib // together) for one in wanted]
+    found = [max(1, one * limit_mib // together) for one in wanted]
+    for _ in range(
+        sum(found) - max(limit_mib, len(found))
+    ):  # for those that got their 1
+        found[found.index(max(found))] -= 1
+    return found
 
 
 def value_of(variable: Any) -> Any:

@@ -4,7 +4,7 @@ what is asked of TensorFlow."""
 import subprocess
 import sys
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainers.backends.tensorflow.memory_compat import NO_GROWTH, shares
@@ -62,6 +62,7 @@ def test_growth_is_left_out_and_devices_share_the_limit() -> None:
     st.integers(1, 10**6),
     st.lists(st.none() | st.integers(1, 10**6), min_size=1, max_size=8),
 )
+@example(4, [None, None, None, 3])
 def test_shares_are_within_the_limit(limit: int, asked: list[int | None]) -> None:
     """And none is more than was asked for."""
     found = shares(limit, asked)
