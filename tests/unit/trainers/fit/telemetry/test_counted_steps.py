@@ -60,6 +60,28 @@ model.fit(data, epochs=3, verbose=0)
 with open("seen.json", "w") as file:
     json.dump(int(model.optimizer.iterations), file)
 """
+CAUGHT = """
+import keras, numpy as np
+from trainers.fit import fit_run
+
+fit_run.LOOK_SECONDS = 1e9
+
+
+class Raises(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 17:
+            raise ValueError("enough")
+
+
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+for callbacks in ([Raises()], []):
+    try:
+        model.fit(np.ones((90, 2)), np.ones((90, 1)), batch_size=4, verbose=0,
+                  callbacks=callbacks)
+    except ValueError:
+        pass
+"""
 NEVER = "1e9"
 KILLED = """
 import hashlib, json, os, signal, sys
@@ -139,6 +161,13 @@ def test_an_epoch_that_ends_within_an_execution(attempts: Attempts) -> None:
     outcome = attempts.run(attempts.script(SEVERAL))
     assert outcome.code == 0, outcome.err
     assert outcome.page.step == read_result(attempts.directory / "seen.json") == 3 * 45
+
+
+def test_steps_before_an_exception_are_counted(attempts: Attempts) -> None:
+    """Those since the last look, too, but for the one that a callback raised after."""
+    outcome = attempts.run(attempts.script(CAUGHT))
+    assert outcome.code == 0, outcome.err
+    assert sum(outcome.page.step_counts) == 17 - 1 + 23 - 1
 
 
 def test_a_train_function_that_is_made_anew_is_heard_of(attempts: Attempts) -> None:
