@@ -136,7 +136,7 @@ class HiddenState:
         self._variables_of_data: dict[str, Any] = {}
         """Their marks, as they were when each was seen first."""
         self._variables = watched_variables.WatchedVariables()
-        self._late = late_models.LateModels()
+        self._late = late_models.LateModels(model)
         self._tables: dict[str, Mark] = {}
         self._baked = BakedValues(model)
         self._large: dict[Name, str] = {}

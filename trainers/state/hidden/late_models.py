@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, keras_losses
 from trainers.backends.selected import backend
 from trainers.state.hidden.reachable import Reached
 from trainers.state.hidden.watched_variables import MADE_SINCE
@@ -22,8 +22,9 @@ LATE = (
 class LateModels:
     """The models that a ``fit`` reaches: which were built since it began."""
 
-    def __init__(self) -> None:
-        self._begun: set[str] = set()
+    def __init__(self, trained: Any) -> None:
+        """``trained``: the model of the ``fit``, whose build makes the models inside of it."""
+        self._trained, self._begun = trained, set[str]()
 
     def begin(self, found: Reached) -> None:
         """``found``: what ``fit`` begins with."""
@@ -35,10 +36,15 @@ class LateModels:
         Of plain lists of layers alone: what another kind makes as it is built may hang on
         what it is called with.
         """
+        is_model = isinstance(self._trained, keras.Layer)
+        below = keras_losses.layers_below(self._trained) if is_model else ()
+        inside = {id(one) for one in below}
         late = {
             path: keras_compat.build_config(one)
             for path, one in found.models.items()
-            if path not in self._begun and type(one) is keras.Sequential
+            if path not in self._begun
+            and type(one) is keras.Sequential
+            and id(one) not in inside
         }
         return {path: config for path, config in late.items() if config is not None}
 
