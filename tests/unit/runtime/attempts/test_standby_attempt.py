@@ -24,6 +24,7 @@ from supervisor.runtime.status_builder import standby_told
 from supervisor.wire.files import write_json
 from supervisor.wire.messages.directive import MARKER, Directive
 from supervisor.wire.paths import RunPaths
+from tests.support.boxes import until
 from tests.support.directives import directive_of, spec_of
 from tests.support.lives import POLICY
 
@@ -137,6 +138,9 @@ def test_it_is_spared_while_it_waits_and_ends_with_the_run(
     if ends:
         one.look(replace(TRAINS, stop=DrainRequested("Ctrl-C")))
     one.standby.finish()
+    until(
+        lambda: not MarkerScan().wait_for(marker)
+    )  # killed: it may take a moment to go
     with subprocess.Popen(
         ["/bin/sleep", "30"], env={MARKER: f"{RUN_ID}/2"}
     ) as attempt:  # whoever comes after it is not spared
@@ -225,11 +229,16 @@ def test_a_cold_start_waits_for_what_is_in_its_way(tmp_path: Path) -> None:
 
 @dataclass(kw_only=True)
 class Deaf(InTheWay):
-    """One that does not end when it is asked to, nor for a while when it is killed."""
+    """One that does not end when it is asked to, nor for a while when it is killed; what it
+    answers, early on a quick machine, is not heard."""
 
     waits: list[float] = field(default_factory=list[float])
     kills: list[float] = field(default_factory=list[float])
     over: bool = False
+
+    @override
+    def look(self) -> None:
+        return None
 
     @override
     def ended(self) -> bool:
