@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 FEW = 20
 """Until then one comes after so many times its cost at the latest."""
 LEAST = 0.25
-"""Share of the budget that snapshots in memory have in any case."""
+"""Share of the budget that snapshots have in any case."""
 YOUNG = "by Young's formula that loses least"
 FIRST = "the first snapshot is taken at once; from its cost the next are planned"
 

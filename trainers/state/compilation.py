@@ -63,10 +63,9 @@ class Compilation:
         optimizer is built and the step traced, as they were."""
         layers = _layers(self._model)
         for name, number, trains in changed.get("layers", _of_old(layers, changed)):
-            if (name, number) in layers:
-                layers[
-                    name, number
-                ].trainable = trains  # of all in it, too: they come later
+            layer = layers.get((name, number))
+            if layer is not None:
+                layer.trainable = trains  # of all in it, too: they come later
 
 
 def _layers(model: Any) -> dict[Place, Any]:

@@ -326,12 +326,8 @@ def _wrap(line: str) -> str:
 
 
 def _at_step(incident: Mapping[str, Any]) -> str:
-    step, restored = incident["failed_step"], incident["restored_step"]
-    if step is None:
-        return ""
-    # It did steps again that a newer snapshot has.
-    proving = restored is not None and restored > step
-    return f" after step {step}" + (", in the proof of its resume" if proving else "")
+    step = incident["failed_step"]
+    return "" if step is None else f" after step {step}"
 
 
 def _lost(incident: Mapping[str, Any]) -> str:

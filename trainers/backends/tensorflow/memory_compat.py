@@ -84,9 +84,8 @@ def shares(limit_mib: int, asked: Sequence[int | None]) -> list[int]:
     wanted = [equal if one is None else min(int(one), limit_mib) for one in asked]
     together = max(limit_mib, sum(wanted))
     found = [max(1, one * limit_mib // together) for one in wanted]
-    for _ in range(
-        sum(found) - max(limit_mib, len(found))
-    ):  # for those that got their 1
+    beyond = sum(found) - max(limit_mib, len(found))  # for those that got their 1
+    for _ in range(beyond):
         found[found.index(max(found))] -= 1
     return found
 

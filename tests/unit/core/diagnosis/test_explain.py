@@ -230,15 +230,6 @@ def test_memory_of_which_only_a_part_is_known(
     assert text.splitlines()[0].endswith(f"out of memory.{said}")
 
 
-def test_an_attempt_that_died_in_the_proof_of_its_resume() -> None:
-    """It ended at a step before that of the snapshot that the next one goes on from."""
-    told = {**incident(restored_step=4550, lost_steps=175), "failed_step": 3675}
-    assert "after step 3675, in the proof of its resume: " in explain_incident(told)
-    assert "after step 3675, in the proof of its resume: " in summarise_incident(told)
-    later = {**told, "failed_step": 4551}
-    assert "proof of its resume" not in explain_incident(later)
-
-
 def test_a_script_that_began_anew_was_not_resumed() -> None:
     """There was nothing to resume from."""
     told = incident(restored_step=0, lost_steps=75)

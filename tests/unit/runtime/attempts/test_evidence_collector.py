@@ -7,6 +7,7 @@ import pytest
 
 from supervisor.core.diagnosis.evidence import Refusal
 from supervisor.core.diagnosis.exit_status import record_of
+from supervisor.core.lifecycle.events import Exited
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.attempt_view import AttemptView
 from supervisor.host.telemetry.log_follower import LogFollower
@@ -43,6 +44,17 @@ NEEDS = StepNeeds(
 )
 
 
+def gathered(files: AttemptPaths, *, cpu_limit: int | None = None) -> Exited:
+    """What the collector makes of an attempt that has ended."""
+    return gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output),
+        cpu_limit=cpu_limit,
+        snapshots=[files.root / "snapshots"],
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "launched", "found"),
     [
@@ -67,13 +79,7 @@ def test_a_long_attempt_that_ended_unwatched(tmp_path: Path) -> None:
     files = AttemptPaths(tmp_path)
     long_story(files.events)
     write_json(files.exit, asdict(exit_record(code=0)))
-    exited = gather(
-        files,
-        telemetry=Telemetry(files),
-        log=LogFollower(files.output),
-        cpu_limit=None,
-        snapshots=[tmp_path / "snapshots"],
-    )
+    exited = gathered(files)
     assert exited.evidence.finished
     assert exited.evidence.script_exit_code == 0
 
@@ -90,13 +96,7 @@ def test_a_limit_of_ours_is_known_without_a_log(
     files.dumps.mkdir()
     name = allocator.encode()
     (files.dumps / "d_a.1").write_bytes(bytes([0x0A, len(name)]) + name)
-    exited = gather(
-        files,
-        telemetry=Telemetry(files),
-        log=LogFollower(files.output),
-        cpu_limit=limit,
-        snapshots=[tmp_path / "snapshots"],
-    )
+    exited = gathered(files, cpu_limit=limit)
     assert exited.evidence.dump is not None
     assert exited.evidence.dump.limit_bytes == known
     assert exited.evidence.limited is (limit is not None)
@@ -166,13 +166,7 @@ def test_the_stacks_of_a_crash_are_kept(
     files = AttemptPaths(tmp_path)
     files.fault.write_text(CRASHED)
     write_json(files.exit, asdict(record))
-    exited = gather(
-        files,
-        telemetry=Telemetry(files),
-        log=LogFollower(files.output),
-        cpu_limit=None,
-        snapshots=[tmp_path / "snapshots"],
-    )
+    exited = gathered(files)
     assert exited.evidence.stacks == (CRASHED.rstrip() if told else "")
 
 
@@ -188,12 +182,6 @@ def test_the_needs_of_a_step_are_evidence_of_their_own_fit(
         Record(kind="fit_began", ns=3, fields={"fit": fit}),
     ]
     files.events.write_bytes(b"".join(map(encode, records)))
-    exited = gather(
-        files,
-        telemetry=Telemetry(files),
-        log=LogFollower(files.output),
-        cpu_limit=2**30,
-        snapshots=[tmp_path / "snapshots"],
-    )
+    exited = gathered(files, cpu_limit=2**30)
     found = exited.evidence.memory.needs
     assert found == (NEEDS if known else None)
